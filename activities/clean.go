@@ -226,6 +226,9 @@ func (c *cleaning) markAllUnverified(ctx context.Context) error {
 	if !c.in.ResultLost && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
 		return nil
 	}
+	if c.d != nil && c.d.Spec.Kinds().By() == v1beta1.ByWorker {
+		return nil // no injector ran on a node, and uncordon reads the cordons live
+	}
 	shards, err := c.a.Targets.Shards(ctx, c.in.Shard.Disruption)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"go.temporal.io/sdk/activity"
@@ -37,6 +38,20 @@ func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err e
 		return 0, err
 	}
 	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption, func(d *v1beta1.Disruption) error { return a.noteRun(ctx, d) })
+}
+
+// WasInjected is true when status has the time at which all targets were injected. The
+// workflow does not know that when the watch of the injection wrote it and the API server
+// went away before the answer. A Disruption that is gone was not injected.
+func (a *Activities) WasInjected(ctx context.Context, ref Ref) (bool, error) {
+	d, err := a.Disruptions.Get(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read whether all targets of disruption %s/%s were injected: %w", ref.Namespace, ref.Name, err)
+	}
+	return d.Status.InjectedTime != nil, nil
 }
 
 // noteRun has what d is a run of know that it began. The worker that created it may have

@@ -3,8 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,14 +11,12 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// recordDenial records an event on each policy whose rule denial names, so that the author
-// of the policy sees what it denied. A rule and a disruption have one event.
-func (a *Activities) recordDenial(ctx context.Context, d *v1beta1.Disruption, denial string) {
-	if a.Policies == nil || denial == "" {
-		return
-	}
-	for _, rule := range policy.Rules(a.Policies.Policies(), d, time.Now()) {
-		if !strings.Contains(denial, rule.String()) {
+// recordDenial records an event on the policy of each rule that a judgement applied, so
+// that the author of the policy sees what it denied. denial is the judgement's text. A rule
+// and a disruption have one event. A rule of no policy, such as safe mode, has none.
+func (a *Activities) recordDenial(ctx context.Context, d *v1beta1.Disruption, denial string, applied []policy.Rule) {
+	for _, rule := range applied {
+		if rule.Policy == "" {
 			continue
 		}
 		about := &metav1.ObjectMeta{Name: rule.Policy, UID: rule.PolicyUID}

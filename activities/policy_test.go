@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -162,6 +163,26 @@ func TestAPolicyDeniesTargets(t *testing.T) {
 	}
 }
 
+// Status names three rules and counts the others: the author of each policy still gets an
+// event.
+func TestEachRuleThatDeniesHasItsEvent(t *testing.T) {
+	c := newCluster(t)
+	tiers := []string{"cache", "db", "queue", "search"}
+	for _, tier := range tiers {
+		c.MakeTargets(1, map[string]string{"tier": tier})
+		c.policy(v1beta1.PolicyRule{Name: "no-" + tier, TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": tier}}})
+	}
+	c.policy(v1beta1.PolicyRule{Name: "no-web", TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}})
+	ref := c.Disruption("some", all)
+	do[Plan](c, c.Prepare, ref)
+	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "and 1 more")
+	for _, tier := range tiers {
+		c.wantDenials(c.Shop+"-no-"+tier, "4 are denied by")
+	}
+	c.wantDenials(c.Shop + "-no-web")
+}
+
 func TestAPolicyLetsNobodyDisruptMoreAtOnce(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(4, nil)
@@ -188,4 +209,57 @@ func TestAPolicyLetsNobodyDisruptMoreAtOnce(t *testing.T) {
 	if held := append(c.chosen(second), c.chosen(third)...); len(held) != 3 {
 		t.Errorf("%v are held, want three", held)
 	}
+}
+
+// behind gives the worker a watch that gets no changes any more.
+func (c *cluster) behind() {
+	c.Helper()
+	watch, err := policy.NewWatch(c.Plain)
+	c.Must(err)
+	ctx, stop := context.WithCancel(c.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); watch.Run(ctx) }()
+	c.Must(watch.Sync(ctx))
+	stop()
+	<-ended
+	c.Activities.Policies = watch
+}
+
+// The controller signals once that a policy changed. A worker that is restarted at that
+// moment may not have the change yet, and must not deny targets until the next check, which
+// is hours later.
+func TestAWorkerDeniesByTheNewestPolicies(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	most := int32(1)
+	remove := c.policy(v1beta1.PolicyRule{Name: "one", AtMost: &v1beta1.PolicyLimit{Targets: &most}})
+	ref, selection := c.selectFor("some", nil) // wants two
+	if selection.Selected != 1 {
+		t.Fatalf("selection = %+v, want one target", selection)
+	}
+	current := c.Activities.Policies
+	c.behind()
+	c.Activities.Policies, current = current, c.Activities.Policies
+	remove()
+	c.Activities.Policies = current
+	if !c.seesPolicy(c.Shop + "-one") {
+		t.Fatal("the worker's watch has the deletion, so nothing is tested")
+	}
+	if selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 || selection.Denied != "" {
+		t.Errorf("selection = %+v, want two targets: the policy is gone", selection)
+	}
+}
+
+// A selection that adds nothing, as after a change of another policy, records no second
+// event of the same text.
+func TestFewerTargetsAreReportedOnce(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	most := int32(1)
+	c.policy(v1beta1.PolicyRule{Name: "one", AtMost: &v1beta1.PolicyLimit{Targets: &most}})
+	ref, _ := c.selectFor("some", nil) // wants two
+	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); again.Selected != 1 || len(again.Added) > 0 {
+		t.Fatalf("selected again: %+v, want the same target", again)
+	}
+	c.wantEvent("FewerTargets", "1 of 2", `rule "one"`)
 }

@@ -156,12 +156,32 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
 }
 
+// policyRules are the rules of policies that concern the disruption. The watch may be
+// behind that of the controller, which signals a change once: a rule that the watch has and
+// that is gone would deny targets until the next check, hours later. So if the watch has any
+// rule, the newest policies are judged.
+func (a *Activities) policyRules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
+	if a.Policies == nil {
+		return nil, nil
+	}
+	now := time.Now()
+	rules := policy.Rules(a.Policies.Policies(), d, now)
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	live, err := a.Policies.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Rules(live, d, now), nil
+}
+
 // rules are those that are about the disruption: of policies, and that of a namespace
 // that has not agreed, where it has to, and of safe mode, where it is enforced.
 func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
-	var rules []policy.Rule
-	if a.Policies != nil {
-		rules = policy.Rules(a.Policies.Policies(), d, time.Now())
+	rules, err := a.policyRules(ctx, d)
+	if err != nil {
+		return nil, err
 	}
 	rules = append(a.SafeMode.rules(d), rules...)
 	if !a.OptIn {
@@ -185,9 +205,9 @@ func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver
 	if err != nil {
 		return "", "", "", err
 	}
-	if why = policy.Refusal(rules); why != "" {
-		a.recordDenial(ctx, d, why)
-		return "", v1beta1.ReasonDenied, why, nil
+	if rule := policy.Refusing(rules); rule != nil {
+		a.recordDenial(ctx, d, rule.Refusal(), []policy.Rule{*rule})
+		return "", v1beta1.ReasonDenied, rule.Refusal(), nil
 	}
 	if why, err = a.missingRights(ctx, d); err != nil || why != "" {
 		return "", "MissingRights", why, err

@@ -120,16 +120,31 @@ func (a *Activities) cordons() replacement.Cordons { return replacement.Cordons{
 
 // begin notes which targets are about to be replaced, before anything is done:
 // one of them that is gone later was replaced.
+// The record has the storage of each, which cannot be read from a pod that is gone.
 func (r *replacing) begin(ctx context.Context) error {
+	var fresh []*targets.Target
+	left := false
 	for i := range r.shards {
 		for j := range r.shards[i].Targets {
 			target := &r.shards[i].Targets[j]
 			r.shardOf[target.UID] = i
 			if target.Active() && target.Replacement == nil {
-				r.fresh[target.UID], r.dirty[i] = true, true
-				target.Replacement = &targets.Replacement{State: targets.Replacing, Since: metav1.Now()}
+				fresh = append(fresh, target)
 			}
+			left = left || target.Active() && (target.Replacement == nil || target.Replacement.State == targets.Replacing)
 		}
+	}
+	if !left {
+		return nil
+	}
+	var err error
+	if r.users, err = r.pods.Users(ctx); err != nil {
+		return err
+	}
+	for _, target := range fresh {
+		r.fresh[target.UID], r.dirty[r.shardOf[target.UID]] = true, true
+		target.Replacement = &targets.Replacement{State: targets.Replacing, Since: metav1.Now()}
+		target.Replacement.Claims, target.Replacement.Shared = r.users.Of(target.UID)
 	}
 	return r.writeRecords(ctx)
 }
@@ -147,10 +162,6 @@ func (r *replacing) replaceAll(ctx context.Context) error {
 	}
 	if len(nodes) == 0 {
 		return r.uncordonAll(ctx)
-	}
-	var err error
-	if r.users, err = r.pods.Users(ctx); err != nil {
-		return err
 	}
 	order, err := r.order(ctx, nodes)
 	if err != nil {
@@ -319,6 +330,7 @@ func (r *replacing) deleteEach(ctx context.Context, node string, pods []*targets
 		case done.Gone && r.fresh[pod.UID]:
 			r.noteLost(pod)
 		case done.Gone:
+			done.Claims, done.Shared = pod.Replacement.Claims, pod.Replacement.Shared
 			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, told(node, done))
 			r.note(pod, targets.Replaced, "")
 		case done.Refused != "":
@@ -336,10 +348,10 @@ func (r *replacing) deleteEach(ctx context.Context, node string, pods []*targets
 func told(node string, d replacement.Deletion) string {
 	text := "node " + node + " takes no new pods meanwhile"
 	if len(d.Claims) > 0 {
-		text += "; deleted with it: PersistentVolumeClaims " + shortList(d.Claims)
+		text += "; deleted with it: PersistentVolumeClaims " + shortList(slices.Sorted(slices.Values(d.Claims)))
 	}
 	if len(d.Shared) > 0 {
-		text += "; left, as other pods mount them: PersistentVolumeClaims " + shortList(d.Shared)
+		text += "; left, as other pods mount them: PersistentVolumeClaims " + shortList(slices.Sorted(slices.Values(d.Shared)))
 	}
 	return text
 }
@@ -404,7 +416,11 @@ func (r *replacing) wait(ctx context.Context, gap time.Duration) error {
 // note keeps what became of a target.
 func (r *replacing) note(target *targets.Target, state targets.ReplacementState, why string) {
 	r.change(target, func() {
+		was := target.Replacement
 		target.Replacement = &targets.Replacement{State: state, Since: metav1.Now(), Why: why}
+		if state == targets.Replacing {
+			target.Replacement.Claims, target.Replacement.Shared = was.Claims, was.Shared
+		}
 	})
 }
 

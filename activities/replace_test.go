@@ -523,8 +523,58 @@ func TestAWorkerDiesWhileItReplaces(t *testing.T) {
 				t.Errorf("%d pods ended, claim stays = %t; want one, and its claim gone", ended, c.claimStays("own"))
 			}
 			c.wantCordon(node, false, 0)
+			c.wantEventsOfStorage(1, "own")
 		})
 	}
+}
+
+// wantEventsOfStorage wants n events on replaced pods, each of which names the claim that was
+// deleted with the pod.
+func (c *cluster) wantEventsOfStorage(n int, claim string) {
+	c.Helper()
+	found := 0
+	for _, event := range c.EventsOf("Replaced") {
+		if event.InvolvedObject.Kind != "Pod" {
+			continue
+		}
+		found++
+		if want := "deleted with it: PersistentVolumeClaims " + claim; !strings.Contains(event.Message, want) {
+			c.Errorf("event Replaced %q, want %q in it", event.Message, want)
+		}
+	}
+	if found != n {
+		c.Errorf("%d events Replaced on pods, want %d", found, n)
+	}
+}
+
+// A worker that dies after the deletion and before the event: the pod is gone when the next
+// attempt records the event.
+func TestTheEventOfAGonePodNamesItsStorage(t *testing.T) {
+	c := quickly(newCluster(t))
+	c.makeClaim("own")
+	c.makePod(c.makeNode(nil), mounting("own"))
+	c.plays(nil)
+	ref, _ := c.selectFor("moving", replaces(nil))
+	lives := c.Kube
+	var deleted atomic.Bool
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if deleted.Load() {
+			return nil, fmt.Errorf("the worker died")
+		}
+		deleted.Store(r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/pods/"))
+		return nil, nil
+	})
+	c.Targets.Kube = c.Kube
+	if _, err := c.env.ExecuteActivity(c.ReplacePods, ref); err == nil {
+		t.Fatal("the attempt ended well, want that its worker dies")
+	}
+	c.Kube, c.Targets.Kube = lives, lives
+	c.Eventually("the pod is gone", func() bool {
+		pods, err := c.Client.CoreV1().Pods(c.Shop).List(c.Context(), metav1.ListOptions{})
+		return err == nil && len(pods.Items) == 0
+	})
+	do[ReplaceResult](c, c.ReplacePods, ref)
+	c.wantEventsOfStorage(1, "own")
 }
 
 // The API server may be away just when the node is to be uncordoned: all that is
@@ -572,7 +622,10 @@ func TestCordonsAreTakenOffByWhoeverCleans(t *testing.T) {
 		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 1 {
 			t.Errorf("Finish() = %d left, want the cordon", left)
 		}
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}, ResultLost: true})
+		if len(cleaned.UnverifiedNodes) > 0 {
+			t.Errorf("nodes %v are to be searched, want none: no injector ran there", cleaned.UnverifiedNodes)
+		}
 		c.wantCordon(node, false, 0)
 		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
 			t.Errorf("Finish() = %d left", left)
@@ -732,6 +785,25 @@ func TestATargetThatSomebodyElseTookAwayIsLost(t *testing.T) {
 	}
 	c.wantCordon(node, false, 0)
 	c.wantEvent("TargetLost", pod.Name)
+}
+
+// N4: pods that are chosen later fill places of earlier ones, and each is replaced once.
+func TestPodsToReplaceFillPlaces(t *testing.T) {
+	c := newCluster(t)
+	node := c.makeNode(nil)
+	c.makePod(node, nil)
+	ref, _ := c.selectFor("moving", func(spec *v1beta1.DisruptionSpec) { replaces(nil)(spec); spec.DryRun = true })
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+		t.Fatalf("ReplacePods() = %+v, want one replaced", got)
+	}
+	c.makePod(node, nil)
+	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	if !slices.Equal(selected.Added, []int{0}) || selected.Shards != 1 {
+		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
+	}
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 2 || got.Total != 2 {
+		t.Errorf("ReplacePods() = %+v, want both replaced", got)
+	}
 }
 
 func TestAnEmergencyStopKeepsPodsFromBeingReplaced(t *testing.T) {

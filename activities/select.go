@@ -22,6 +22,9 @@ type SelectInput struct {
 	Run int `json:"run"`
 	// Fill lets new targets take free places in shards that the workflow knows.
 	Fill bool `json:"fill,omitempty"`
+	// Closed are shards that get no new targets: targets in them are waited for until a
+	// time of the whole shard.
+	Closed []int `json:"closed,omitempty"`
 	// Waiting is true while nothing was injected yet and nothing may be: targets
 	// that are gone are let go, before others are chosen in their place.
 	Waiting bool `json:"waiting,omitempty"`
@@ -95,7 +98,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 }
 
 func (in SelectInput) choice() targets.Choice {
-	return targets.Choice{Known: in.Known, Run: in.Run, Fill: in.Fill}
+	return targets.Choice{Known: in.Known, Run: in.Run, Fill: in.Fill, Closed: in.Closed}
 }
 
 // claim claims targets, and warns on disruptions whose records cannot be read.
@@ -216,13 +219,13 @@ func lostKey(d *v1beta1.Disruption, s Selection) string {
 }
 
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
-	a.recordDenial(ctx, d, s.Denied)
+	a.recordDenial(ctx, d, s.Denied, s.DeniedBy)
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Lost != "":
 		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, lostKey(d, s))
 	case s.Selected > 0 && s.LeftOut() != "":
-		a.events().Warn(ctx, d, "FewerTargets", s.String(), fmt.Sprint(key, s.Selected, s.Desired))
+		a.events().Warn(ctx, d, "FewerTargets", s.String(), s.String())
 	case s.Selected > 0:
 	case s.Invalid != "":
 		a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")

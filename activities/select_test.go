@@ -429,6 +429,49 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 	}
 }
 
+// A kubelet rejects chaos pods while its node is full: the target is chosen again, after
+// the third time with a pause, and status has the kubelet's words.
+func TestAChaosPodThatItsKubeletRejectsIsTriedAgain(t *testing.T) {
+	for reason, message := range map[string]string{
+		"OutOfcpu":    "Pod was rejected: Node didn't have enough resource: cpu, requested: 50, used: 3990, capacity: 4000",
+		"OutOfmemory": "Pod was rejected: Node didn't have enough resource: memory, requested: 1, used: 2, capacity: 2",
+		"OutOfpods":   "Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110",
+	} {
+		t.Run(reason, func(t *testing.T) {
+			c := newCluster(t)
+			pods := c.MakeTargets(1, nil)
+			ref := c.started("calm", nil)
+			var selected Selection
+			for try := range 3 {
+				pod := c.ChaosPodsOf(ref)[0]
+				pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: message}
+				_, err := c.Kube.CoreV1().Pods(c.Chaos).UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{})
+				c.Must(err)
+				clean := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Runs: try + 1, Patience: 5 * time.Second}
+				if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 1 || cleaned.Remaining != 0 {
+					t.Fatalf("try %d: cleaned = %+v, want the target ended and nothing left", try, cleaned)
+				}
+				selected = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: try + 1, Fill: true})
+				if chosen := len(selected.Added) == 1; chosen != (try < 2) {
+					t.Fatalf("after try %d: %+v, want the target chosen again at once twice", try, selected)
+				}
+				if try < 2 {
+					do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Run: selected.Run})
+				}
+			}
+			if pause := time.Until(*selected.RetryAt); pause <= 0 || pause > 15*time.Second {
+				t.Errorf("the next attempt is in %s, want at most 15s", pause)
+			}
+			words := reason + ": " + strings.TrimPrefix(message, "Pod was rejected: ")
+			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, words)
+			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "rejected pod")
+			if events := c.EventsOf("TargetNotInjected"); len(events) != 3 || !strings.Contains(events[0].Message, pods[0].Name) {
+				t.Errorf("events %+v, want one for each of three tries", events)
+			}
+		})
+	}
+}
+
 // brokenPodLists is a client whose pod lists fail as in an API server's bad moment.
 func brokenPodLists(c *cluster) kubernetes.Interface {
 	config := apiserver.Start(c.T)

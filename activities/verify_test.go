@@ -71,6 +71,31 @@ func TestVerifyANodeThatComesBack(t *testing.T) {
 	}
 }
 
+// A kubelet rejects the audit of a full node: the worker tries again, and reports why when
+// its time is over.
+func TestVerifyAFullNode(t *testing.T) {
+	c := newCluster(t)
+	n := c.WithNodes("verify-full")
+	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000006"}
+	n.Full["verify-full"] = 2
+	n.Marks["verify-full"] = []v1beta1.Mark{markOf(ref, "journal")}
+	in := VerifyInput{Disruption: ref, Nodes: []string{"verify-full"}}
+	if verified := do[VerifyResult](c, c.VerifyNodes, in); len(verified.Left) != 0 || len(n.Marks["verify-full"]) != 0 {
+		t.Errorf("left %v, marks %v; want both gone once the node has room", verified.Left, n.Marks)
+	}
+	c.Builder.NodeTimeout = 2 * time.Second
+	n.Full["verify-full"] = 100
+	verified := do[VerifyResult](c, c.VerifyNodes, in)
+	if len(verified.Left) == 0 {
+		t.Error("nothing is left although no pod ran on the node")
+	}
+	for _, left := range verified.Left {
+		if !strings.Contains(left, "rejected pod") || !strings.Contains(left, "OutOfcpu: Node didn't have enough resource: cpu") {
+			t.Errorf("left %q, want the kubelet's words", left)
+		}
+	}
+}
+
 // A node on which nothing starts is waited for as long as the installation says.
 func TestVerifyANodeThatDoesNotAnswer(t *testing.T) {
 	c := newCluster(t)

@@ -16,27 +16,27 @@ import (
 	"github.com/squall-chaos/squall/cli/view"
 )
 
-// subject is a disruption or a scenario for whose end somebody waits.
+// subject is a disruption or a scenario that a run waits for.
 type subject interface {
-	// called says what it is, with namespace and name; by is the command of squall of
-	// that name about it.
+	// called is its kind, namespace and name. by is the command of squall with its name.
 	called() string
 	by(command string) string
-	// follow watches it until ctx ends or that cannot be done. What it sends is called
-	// by whom the rest is called by too, and returns true when that was the end.
+	// follow watches it until ctx ends or the watch fails. The functions sent on seen run
+	// on the goroutine of attend; one returns true when the subject has ended.
 	follow(ctx context.Context, seen chan<- sight, notes chan<- string) error
-	// soFar is how far it is; key without what changes all the time.
+	// soFar is its progress; key omits the parts that change all the time.
 	soFar(now time.Time) (key, text string)
-	// end has it taken off.
+	// end deletes it.
 	end(ctx context.Context) error
-	// conclude says what has become of it, and returns its exit code.
+	// conclude prints the result, and returns its exit code.
 	conclude() error
 }
 
-// sight takes in what was seen; stopping is true once we have ended it ourselves.
+// sight processes what a watch saw; stopping is true once we have ended the subject
+// ourselves.
 type sight func(stopping bool) (ended bool)
 
-// send is false if nobody takes it any more.
+// send returns false if ctx ended before the value was received.
 func send[T any](ctx context.Context, to chan<- T, what T) bool {
 	select {
 	case to <- what:
@@ -51,14 +51,14 @@ type attendance struct {
 	*command
 	subject
 	line *progress
-	// stopping is true once we have ended it, asking while a person is asked.
+	// stopping is true once we have ended it, asking while a question to a person is open.
 	stopping, asking bool
 	typed            *bufio.Reader
 	answers          chan string
 }
 
-// attend shows how far a subject is until it is over, stuck or gone, or until deadline
-// unless that is nil. Signals do not end it: they are answered.
+// attend shows the progress of a subject until it is over, stuck or gone, or until deadline
+// unless that is nil. Signals do not end attend: it answers them.
 func (c *command) attend(ctx context.Context, s subject, deadline <-chan time.Time) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var watchers sync.WaitGroup
@@ -108,10 +108,10 @@ func (c *command) attend(ctx context.Context, s subject, deadline <-chan time.Ti
 }
 
 func (a *attendance) show() {
-	a.line.say(a.soFar(a.now()))
+	a.line.show(a.soFar(a.now()))
 }
 
-// tooLong is the error of a person or a pipeline that waits no longer.
+// tooLong is the error after the deadline.
 func (a *attendance) tooLong() error {
 	if a.stopping {
 		return fmt.Errorf("%s is being ended and was not gone within --timeout: %s shows its state", a.called(), a.by("status"))
@@ -119,8 +119,8 @@ func (a *attendance) tooLong() error {
 	return fmt.Errorf("%s did not end within --timeout and goes on: %s shows its state, %s ends it", a.called(), a.by("status"), a.by("stop"))
 }
 
-// interrupted is what a signal does: it asks a person, and ends the subject for
-// anybody else. The next one ends the waiting.
+// interrupted handles a signal. On a terminal it asks the person; elsewhere it ends the
+// subject. The next signal stops waiting.
 func (a *attendance) interrupted(ctx context.Context) error {
 	switch {
 	case a.stopping:
@@ -173,7 +173,7 @@ func (a *attendance) stop(ctx context.Context) error {
 	return nil
 }
 
-// attended is a disruption that somebody waits for, as it was seen last.
+// attended is a disruption that a run waits for, as it was last seen.
 type attended struct {
 	*command
 	client *cluster.Client
@@ -201,7 +201,7 @@ func (d *attended) follow(ctx context.Context, seen chan<- sight, notes chan<- s
 	})
 }
 
-// see takes in what was seen; true when that is the end.
+// see stores the disruption as seen; true when it has ended.
 func (d *attended) see(now *v1beta1.Disruption, stopping bool) (ended bool) {
 	d.watching.see(now, d.now())
 	if now == nil {
@@ -211,7 +211,7 @@ func (d *attended) see(now *v1beta1.Disruption, stopping bool) (ended bool) {
 		d.last.Status.IsStuckOnRemoval = false
 		return true
 	}
-	// One that is being deleted is over when it is gone.
+	// A disruption that is being deleted has ended when it is gone.
 	return view.Stuck(now) || now.Status.Phase.Over() && now.DeletionTimestamp == nil && !stopping
 }
 
@@ -223,7 +223,7 @@ func (d *attended) soFar(now time.Time) (key, text string) {
 
 func (d *attended) end(ctx context.Context) error { return d.client.Delete(ctx, d.last.Ref()) }
 
-// conclude says what has become of a disruption, and returns its exit code.
+// conclude prints the result of a disruption, and returns its exit code.
 func (d *attended) conclude() error {
 	result := view.ResultOf(d.last)
 	d.ended = true

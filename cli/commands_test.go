@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/test/golden"
 )
 
-// call is one call of the program, as from a pipeline: nobody sits at a terminal.
+// call is one call of the program, as from a pipeline, without a terminal.
 type call struct {
 	code     int
 	out, err string
@@ -72,7 +72,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Every sample of deploy is one that people may copy.
+// People may copy every sample of deploy.
 func TestSamplesAreValid(t *testing.T) {
 	const below = "../deploy/samples/policies/"
 	for recursive, args := range map[bool][]string{false: {"validate", "../deploy/samples"}, true: {"validate", "-R", "../deploy/samples"}} {

@@ -50,7 +50,7 @@ func (c *command) create() *cobra.Command {
 				return err
 			}
 			if err := asks.all(draft); err != nil {
-				asks.say("\n")
+				asks.print("\n")
 				return fmt.Errorf("%w; nothing is written", err)
 			}
 			return c.showCreated(draft, file)
@@ -77,7 +77,7 @@ func (c *command) showCreated(draft *create.Draft, file string) error {
 	return err
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew writes a file, which must not exist.
 func writeNew(name string, content []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -87,8 +87,8 @@ func writeNew(name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// questions asks a person, on the error output, since the manifest may go to the
-// standard one.
+// questions asks a person, on the error output, since the manifest may go to the standard
+// one.
 type questions struct {
 	*command
 	lines func() (string, error)
@@ -130,10 +130,10 @@ func (c *command) questions(ctx context.Context) questions {
 	}}
 }
 
-// say writes a line to the person.
-func (q questions) say(format string, args ...any) { _, _ = fmt.Fprintf(q.err, format, args...) }
+// print writes to the person.
+func (q questions) print(format string, args ...any) { _, _ = fmt.Fprintf(q.err, format, args...) }
 
-// kind asks which, unless the command line says so.
+// kind asks for the fault, unless the command line has one.
 func (q questions) kind(args []string) (v1beta1.Kind, error) {
 	kinds, err := create.Kinds()
 	if err != nil {
@@ -158,10 +158,10 @@ func (q questions) kind(args []string) (v1beta1.Kind, error) {
 		return known(args[0])
 	}
 	for _, kind := range kinds {
-		q.say("%s  %s\n", q.paintErr(bold, fmt.Sprintf("%-18s", kind.Kind)), kind.About)
+		q.print("%s  %s\n", q.paintErr(bold, fmt.Sprintf("%-18s", kind.Kind)), kind.About)
 	}
 	for {
-		q.say("What is to be done? [%s] ", v1beta1.KindNetwork)
+		q.print("What is to be done? [%s] ", v1beta1.KindNetwork)
 		line, err := q.lines()
 		if err != nil {
 			return "", err
@@ -177,21 +177,21 @@ func (q questions) kind(args []string) (v1beta1.Kind, error) {
 	}
 }
 
-// all asks the questions of a draft, and then for other fields until it is valid
-// and none is wanted.
+// all asks the questions of a draft, and then for other fields until it is valid and the
+// person wants no more.
 func (q questions) all(draft *create.Draft) error {
 	for _, question := range draft.Questions() {
 		if err := q.ask(draft, question); err != nil {
 			return err
 		}
 	}
-	q.say("\n%s %s\n", q.paintErr(dim, "there are also:"), strings.Join(draft.Others(), ", "))
+	q.print("\n%s %s\n", q.paintErr(dim, "there are also:"), strings.Join(draft.Others(), ", "))
 	for {
 		problems := draft.Problems()
 		for _, problem := range problems {
 			q.refuse(errors.New(problem))
 		}
-		q.say("Another field? [none] ")
+		q.print("Another field? [none] ")
 		field, err := q.lines()
 		if err != nil {
 			return err
@@ -213,11 +213,11 @@ func (q questions) all(draft *create.Draft) error {
 	}
 }
 
-// ask repeats a question until its answer is taken.
+// ask repeats a question until its answer is accepted.
 func (q questions) ask(draft *create.Draft, question create.Question) error {
-	q.say("\n%s\n", question.About)
+	q.print("\n%s\n", question.About)
 	for {
-		q.say("%s [%s] ", q.paintErr(bold, strings.TrimPrefix(question.Field, "spec.")), question.Proposed)
+		q.print("%s [%s] ", q.paintErr(bold, strings.TrimPrefix(question.Field, "spec.")), question.Proposed)
 		answer, err := q.lines()
 		if err != nil {
 			return err
@@ -233,4 +233,4 @@ func (q questions) ask(draft *create.Draft, question create.Question) error {
 	}
 }
 
-func (q questions) refuse(err error) { q.say("%s\n", q.paintErr(red, "  "+err.Error())) }
+func (q questions) refuse(err error) { q.print("%s\n", q.paintErr(red, "  "+err.Error())) }

@@ -11,7 +11,7 @@ import (
 	"github.com/squall-chaos/squall/test/golden"
 )
 
-// What is asked and what is written, answered from a pipe.
+// The questions and the written manifest, answered from a pipe.
 func TestCreate(t *testing.T) {
 	for _, test := range []struct {
 		name, stdin string
@@ -53,7 +53,7 @@ func TestCreateWritesAFileOnce(t *testing.T) {
 	}
 }
 
-// Somebody presses Ctrl-C while a question waits.
+// A person presses Ctrl-C while a question waits.
 func TestCreateIsInterrupted(t *testing.T) {
 	never, person := io.Pipe()
 	defer func() { _ = person.Close() }()

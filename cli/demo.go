@@ -52,7 +52,7 @@ func (c *command) demo() *cobra.Command {
 	return command
 }
 
-// demoServe and demoLoad are what the shop's pods run.
+// demoServe and demoLoad are the commands of the shop's pods.
 func (c *command) demoServe() *cobra.Command {
 	var address, upstream string
 	command := &cobra.Command{Use: "serve", Short: "Answer HTTP requests of the demo", Hidden: true, Args: cobra.NoArgs,
@@ -111,7 +111,7 @@ func (o *demonstration) run(ctx context.Context) (err error) {
 	ctx = o.untilInterrupted(ctx)
 	line := o.progress()
 	defer line.end()
-	line.say("installing a shop in namespace "+demo.Namespace, "installing a shop in namespace "+demo.Namespace+": client -> front (3 pods) -> cart")
+	line.show("installing a shop in namespace "+demo.Namespace, "installing a shop in namespace "+demo.Namespace+": client -> front (3 pods) -> cart")
 	if err := shop.Install(ctx); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (o *demonstration) run(ctx context.Context) (err error) {
 	return o.compare(ctx, shop, slow, line)
 }
 
-// findImage takes the image of squall from that of the worker, unless one was named.
+// findImage derives the image of squall from that of the worker, unless the flag has one.
 func (o *demonstration) findImage(ctx context.Context) error {
 	if o.image != "" {
 		return nil
@@ -180,8 +180,8 @@ func (o *demonstration) compare(ctx context.Context, shop demo.Shop, slow []byte
 	return o.measure(ctx, shop, "after", line)
 }
 
-// create creates a disruption. The API server of an installation that has just been made
-// does not know the types of its policies for up to half a minute, and refuses till then.
+// create creates a disruption. For up to half a minute after an installation the API server
+// does not know the types of its policies and refuses.
 func (o *demonstration) create(ctx context.Context, d *v1beta1.Disruption, line *progress) (*v1beta1.Disruption, error) {
 	for deadline := o.now().Add(time.Minute); ; {
 		created, err := o.client.Create(ctx, d, false)
@@ -189,7 +189,7 @@ func (o *demonstration) create(ctx context.Context, d *v1beta1.Disruption, line 
 			line.clear()
 			return created, err
 		}
-		line.say("the API server learns the new types", "the API server learns the new types")
+		line.show("the API server learns the new types", "the API server learns the new types")
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -208,7 +208,7 @@ func (o *demonstration) injected(ctx context.Context, d *v1beta1.Disruption, lin
 			return true
 		}
 		acts = now.Status.InjectionStatus == v1beta1.Injected && meta.IsStatusConditionTrue(now.Status.Conditions, v1beta1.ConditionEffectVerified)
-		line.say("injecting", fmt.Sprintf("disruption %s/%s: %s", now.Namespace, now.Name, now.Status.InjectionStatus))
+		line.show("injecting", fmt.Sprintf("disruption %s/%s: %s", now.Namespace, now.Name, now.Status.InjectionStatus))
 		return acts
 	}})
 	line.end()
@@ -223,7 +223,7 @@ func (o *demonstration) injected(ctx context.Context, d *v1beta1.Disruption, lin
 }
 
 func (o *demonstration) measure(ctx context.Context, shop demo.Shop, what string, line *progress) error {
-	line.say("measuring "+what+" the fault", fmt.Sprintf("measuring %s the fault for %d s", what, o.seconds))
+	line.show("measuring "+what+" the fault", fmt.Sprintf("measuring %s the fault for %d s", what, o.seconds))
 	p, err := shop.Measure(ctx, o.seconds)
 	line.clear()
 	if err != nil {
@@ -241,7 +241,7 @@ func inMilliseconds(d time.Duration) string {
 func (o *demonstration) delete(ctx context.Context, shop demo.Shop, line *progress) error {
 	ctx, cancel := context.WithTimeout(ctx, demoEnd)
 	defer cancel()
-	line.say("deleting the shop", "deleting the shop")
+	line.show("deleting the shop", "deleting the shop")
 	err := shop.Delete(ctx)
 	line.end()
 	if err == nil {

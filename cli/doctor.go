@@ -56,8 +56,8 @@ func (c *command) doctor() *cobra.Command {
 	return command
 }
 
-// examineIsolation tries to reach Temporal. It asks no API server: the pod that helm test
-// runs it in has no account.
+// examineIsolation tries to reach Temporal. It calls no API server: the pod in which helm
+// test runs it has no account.
 func (c *command) examineIsolation(cmd *cobra.Command, output format) error {
 	where, err := settings.ReadTemporal(cmd.Flags())
 	if err != nil {

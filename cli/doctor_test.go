@@ -56,7 +56,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: users who disrupt a namespace without the label chaos.squall.dev/disruptions=allowed get a warning", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "ok    squall-probes: 2 of 2 ready", "warn  squall-crdbridge: 1 of 2 ready",
 		"ok    rights of squall-worker: all", "ok    rights of squall-probes: all", "warn  bundled temporal: "+l.Shop+"/squall-temporal has no authentication", "a drain of its node loses all workflows", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
 	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseFinished, false })
-	l.letGo(stuck)
+	l.finalize(stuck)
 }
 
 // install makes what doctor looks for, with the rights of an administrator.
@@ -126,7 +126,7 @@ func TestDoctorOfIsolation(t *testing.T) {
 	}
 }
 
-// Nobody says where Temporal is: the worker knows.
+// Without an address squall uses the one of the worker.
 func TestTemporalIsWhereTheWorkerFindsIt(t *testing.T) {
 	l := newLive(t)
 	t.Setenv("SQUALL_TEMPORAL_ADDRESS", "")

@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/cli/cluster"
 )
 
-// stopFlags are those of estop.
+// stopFlags are the flags of estop.
 type stopFlags struct {
 	clusterFlags
 	name, reason string
@@ -93,7 +93,7 @@ func (c *command) awaitClean(ctx context.Context, client *cluster.Client, name s
 			}
 			clean = isClean(s)
 			text := fmt.Sprintf("%d stopped, %d still being cleaned, %d injectors", s.Status.Stopped, s.Status.Cleaning, s.Status.Injectors)
-			p.say(text, text)
+			p.show(text, text)
 			return clean
 		},
 		Away: func(err error) { p.note(client.Unreachable(err).Error()) },
@@ -117,7 +117,7 @@ func isClean(s *v1beta1.EmergencyStop) bool {
 	})
 }
 
-// allowAgain deletes all stops, or the one that is named.
+// allowAgain deletes all stops, or the one named by --name.
 func (c *command) allowAgain(cmd *cobra.Command, client *cluster.Client, flags stopFlags) error {
 	stops, err := client.EmergencyStops(cmd.Context())
 	if err != nil {
@@ -151,12 +151,12 @@ func (c *command) showStops(ctx context.Context, client *cluster.Client, output 
 		_, _ = fmt.Fprintln(c.out, "no emergency stop is in force")
 	}
 	for i := range stops.Items {
-		c.sayStop(&stops.Items[i])
+		c.printStop(&stops.Items[i])
 	}
 	return nil
 }
 
-func (c *command) sayStop(s *v1beta1.EmergencyStop) {
+func (c *command) printStop(s *v1beta1.EmergencyStop) {
 	clean := c.paint(yellow, "not clean yet")
 	if isClean(s) {
 		clean = c.paint(green, "the cluster is clean")

@@ -16,7 +16,7 @@ const (
 	exitStuck        = 6
 )
 
-// exit is an error with a code of its own. A silent one has said all already.
+// exit is an error with a code of its own. The message of a silent one is already printed.
 type exit struct {
 	code   int
 	err    error
@@ -26,12 +26,12 @@ type exit struct {
 func (e exit) Error() string { return e.err.Error() }
 func (e exit) Unwrap() error { return e.err }
 
-// usage is an error of whoever wrote the command line.
+// usage is an error in the command line.
 func usage(format string, args ...any) error {
 	return exit{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// silently ends a command that has said everything.
+// silently ends a command that has printed everything.
 func silently(code int) error {
 	if code == exitOK {
 		return nil
@@ -39,8 +39,8 @@ func silently(code int) error {
 	return exit{code: code, err: fmt.Errorf("exit code %d", code), silent: true}
 }
 
-// codeOf is the exit code of a command's error, and whether it is still to be told.
-func codeOf(err error) (code int, told bool) {
+// codeOf is the exit code of a command's error, and whether its message is already printed.
+func codeOf(err error) (code int, printed bool) {
 	if err == nil {
 		return exitOK, true
 	}

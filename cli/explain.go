@@ -11,7 +11,7 @@ import (
 	"github.com/squall-chaos/squall/cli/manifest"
 )
 
-// explained is what is said of one disruption.
+// explained is the explanation of one object.
 type explained struct {
 	Disruption string          `json:"disruption"`
 	Topics     []explain.Topic `json:"topics"`
@@ -60,14 +60,15 @@ func (c *command) explain() *cobra.Command {
 	return command
 }
 
-// refuseInvalid says what is wrong with documents that cannot be worked with.
+// refuseInvalid prints the problems of invalid documents, and returns an error if there are
+// any.
 func (c *command) refuseInvalid(documents []manifest.Document) error {
 	for _, d := range documents {
 		if len(d.Problems) == 0 {
 			continue
 		}
 		err := c.showValidated(c.err, documents, "")
-		if _, told := codeOf(err); !told {
+		if _, printed := codeOf(err); !printed {
 			return err
 		}
 		return exit{code: exitError, err: fmt.Errorf("%s is not valid: %s", d, strings.Join(d.Problems, "; ")), silent: true}

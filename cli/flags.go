@@ -23,7 +23,7 @@ func chaosNamespaceFlag(to *cobra.Command, into *string) {
 	to.Flags().StringVar(into, "chaos-namespace", cmp.Or(os.Getenv("SQUALL_CHAOS_NAMESPACE"), "squall-chaos"), "namespace of the chaos pods")
 }
 
-// clusterFlags are those by which kubectl finds a cluster, under the same names.
+// clusterFlags are the flags by which kubectl finds a cluster, under the same names.
 type clusterFlags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
@@ -60,7 +60,7 @@ func (f *clusterFlags) connectIfAny(c *command, optional bool) (*cluster.Client,
 	return client, err
 }
 
-// connect makes a client; it calls nobody yet. Warnings of the API server go to c.err.
+// connect makes a client without a call. Warnings of the API server go to c.err.
 func (f *clusterFlags) connect(c *command) (*cluster.Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
@@ -88,7 +88,7 @@ func (f *clusterFlags) namespace(client *cluster.Client) string {
 	return client.Namespace
 }
 
-// where says what namespace lists.
+// where describes the scope of namespace in a message.
 func (f *clusterFlags) where(client *cluster.Client) string {
 	if f.everywhere {
 		return "in the cluster"
@@ -96,7 +96,7 @@ func (f *clusterFlags) where(client *cluster.Client) string {
 	return "in namespace " + client.Namespace
 }
 
-// disruptionNames completes a word with the names of disruptions that keep holds for.
+// disruptionNames completes a word with the names of disruptions.
 func (c *command) disruptionNames(f *clusterFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, f, func(ctx context.Context, client *cluster.Client) (names []string, err error) {
@@ -114,7 +114,8 @@ func (c *command) disruptionNames(f *clusterFlags) cobra.CompletionFunc {
 	}
 }
 
-// complete returns the words that list finds in the cluster; none if it does not answer.
+// complete returns the completions that list finds in the cluster; none if it does not
+// answer.
 func (c *command) complete(cmd *cobra.Command, f *clusterFlags, list func(context.Context, *cluster.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	client, err := f.connect(c)
 	if err != nil {
@@ -122,11 +123,11 @@ func (c *command) complete(cmd *cobra.Command, f *clusterFlags, list func(contex
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
-	words, err := list(ctx, client)
+	names, err := list(ctx, client)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // objectNames completes a word with the names of disruptions, or with those of another

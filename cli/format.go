@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// format is how a command writes what it found: for people when it is empty.
+// format is how a command writes its result: for people when it is empty.
 type format string
 
 // The formats; wide is for people as well, with more columns.

@@ -59,17 +59,17 @@ func (c *command) history() *cobra.Command {
 				}
 				return c.listEnded(cmd.Context(), temporal, query, since, flags.where(client), output)
 			}
-			told, err := story.Of(cmd.Context(), temporal, client.Namespace, args[0])
+			found, err := story.Of(cmd.Context(), temporal, client.Namespace, args[0])
 			if err != nil {
 				return err
 			}
 			switch {
 			case picture != "":
-				return writeChart(picture, told)
+				return writeChart(picture, found)
 			case len(written.named) > 0:
-				return c.reportStory(cmd.Context(), client, told, &written)
+				return c.reportStory(cmd.Context(), client, found, &written)
 			}
-			return c.showStory(told, events, output)
+			return c.showStory(found, events, output)
 		},
 	}
 	flags.add(command)
@@ -84,7 +84,7 @@ func (c *command) history() *cobra.Command {
 	return command
 }
 
-// listEnded lists what has ended since a while ago; 0 is any time.
+// listEnded lists the disruptions that ended since a while ago; 0 is any time.
 func (c *command) listEnded(ctx context.Context, t client.Client, query story.Query, since time.Duration, where string, output format) error {
 	if since > 0 {
 		query.Since = c.now().Add(-since)
@@ -101,11 +101,11 @@ func (c *command) listEnded(ctx context.Context, t client.Client, query story.Qu
 }
 
 // writeChart draws how the probes of a disruption were answered.
-func writeChart(path string, told story.Story) error {
-	if len(told.Answers) == 0 {
-		return fmt.Errorf("disruption %s: its history has no answers to probes: it had none, or they did not ask", told.Disruption)
+func writeChart(path string, found story.Story) error {
+	if len(found.Answers) == 0 {
+		return fmt.Errorf("disruption %s: its history has no answers to probes: it had none, or they did not ask", found.Disruption)
 	}
-	return os.WriteFile(path, []byte(chart.SVG(told.Disruption, told.Answers)), 0o644)
+	return os.WriteFile(path, []byte(chart.SVG(found.Disruption, found.Answers)), 0o644)
 }
 
 func (c *command) showRuns(runs []story.Run, where string, output format) error {
@@ -145,22 +145,22 @@ func runRows(runs []story.Run, wide bool) [][]view.Cell {
 	return rows
 }
 
-func (c *command) showStory(told story.Story, events bool, output format) error {
-	steps := told.Steps
+func (c *command) showStory(found story.Story, events bool, output format) error {
+	steps := found.Steps
 	if events {
-		steps = told.Events
+		steps = found.Events
 	} else {
-		told.Events = nil
+		found.Events = nil
 	}
 	if output == asJSON || output == asYAML {
-		return output.write(c.out, told)
+		return output.write(c.out, found)
 	}
-	_, _ = fmt.Fprintf(c.out, "%s  %s\n", c.paint(bold, told.Disruption), c.paint(dim, told.Workflow))
+	_, _ = fmt.Fprintf(c.out, "%s  %s\n", c.paint(bold, found.Disruption), c.paint(dim, found.Workflow))
 	for _, step := range steps {
 		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(dim, step.Time.Local().Format("2006-01-02 15:04:05.000 MST")), view.Printable(step.Text))
 	}
-	if told.Outcome != "" {
-		_, _ = fmt.Fprintf(c.out, "%s: %s\n", c.tone(told.Tone, string(told.Outcome)), view.Printable(told.Result))
+	if found.Outcome != "" {
+		_, _ = fmt.Fprintf(c.out, "%s: %s\n", c.tone(found.Tone, string(found.Outcome)), view.Printable(found.Result))
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ func endedWorkflow(ctx workflow.Context, in contract.Input) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	var told any
-	workflow.GetSignalChannel(ctx, contract.SignalEnd).Receive(ctx, &told)
+	var end any
+	workflow.GetSignalChannel(ctx, contract.SignalEnd).Receive(ctx, &end)
 	plan := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{ScheduleToCloseTimeout: time.Minute})
 	prepared := workflow.ExecuteLocalActivity(plan, func(context.Context) (map[string]string, error) {
 		return map[string]string{"specHash": "1", "requester": "ann"}, nil
@@ -80,9 +80,9 @@ func TestHistory(t *testing.T) {
 	l.want(squall("history", "lossy", "--events"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "is told: end", "the workflow ends: ")
 	l.want(squall("history", "lossy"), exitOK, "begins: cpu-pressure on 2 of the pods", "is to end",
 		"Passed: 2 targets disrupted, ended (expired), nothing is left")
-	var told story.Story
-	if err := json.Unmarshal([]byte(squall("history", "lossy", "-o", "json").out), &told); err != nil || told.Disruption != l.Shop+"/lossy" || len(told.Steps) != 2 || told.Events != nil || told.Requester != "ann" {
-		t.Errorf("as JSON it is %+v, %v", told, err)
+	var found story.Story
+	if err := json.Unmarshal([]byte(squall("history", "lossy", "-o", "json").out), &found); err != nil || found.Disruption != l.Shop+"/lossy" || len(found.Steps) != 2 || found.Events != nil || found.Requester != "ann" {
+		t.Errorf("as JSON it is %+v, %v", found, err)
 	}
 	for _, live := range []bool{true, false} { // the object, and only its history
 		dir, options := reportsIn(t)
@@ -92,7 +92,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("with its object %t it is reported as %+v", live, d)
 		}
 		if live {
-			l.letGo(ref)
+			l.finalize(ref)
 			l.Must(l.Plain.Delete().Namespace(l.Shop).Resource("disruptions").Name("lossy").Do(t.Context()).Error())
 		}
 	}

@@ -17,7 +17,7 @@ import (
 type listedKind struct {
 	cluster.Resource
 	// plural and singular are its names for people, such as crons and cron; names are all
-	// by which it is found.
+	// names that a command accepts.
 	plural, singular string
 	names            []string
 	rows             func(view.List, []cluster.Object) [][]view.Cell
@@ -113,7 +113,7 @@ func values[T any](pointers []*T) []T {
 	return all
 }
 
-// shows is the show of a kind that read reads and describe prints.
+// shows returns the show function of a kind, from its read and describe functions.
 func shows[T cluster.Object](read func(*cluster.Client, context.Context, string, string) (T, error), describe func(*command, T)) func(context.Context, *command, *cluster.Client, string, format) error {
 	return func(ctx context.Context, c *command, client *cluster.Client, name string, output format) error {
 		found, err := read(client, ctx, client.Namespace, name)

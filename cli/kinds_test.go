@@ -94,19 +94,19 @@ func TestListWatches(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{"squall", "list", "-w"}, streams{in: strings.NewReader(""), out: out, err: out})
 	}()
-	says := func(what string) {
+	prints := func(what string) {
 		t.Helper()
-		l.Eventually(fmt.Sprintf("it says %q", what), func() bool { return strings.Contains(out.String(), what) })
+		l.Eventually(fmt.Sprintf("it prints %q", what), func() bool { return strings.Contains(out.String(), what) })
 	}
-	says("NAME    PHASE     KINDS")
-	says("lossy   Holding   cpu-pressure   2/2")
+	prints("NAME    PHASE     KINDS")
+	prints("lossy   Holding   cpu-pressure   2/2")
 	l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
-	says("lossy   Cleaning   cpu-pressure   2/2")
+	prints("lossy   Cleaning   cpu-pressure   2/2")
 	l.Disruption("later", nil)
-	says("later   New        cpu-pressure")
+	prints("later   New        cpu-pressure")
 	l.Must(l.Plain.Delete().Namespace(l.Shop).Resource("disruptions").Name("lossy").Do(t.Context()).Error())
-	l.letGo(ref)
-	says("lossy   Deleted    cpu-pressure")
+	l.finalize(ref)
+	prints("lossy   Deleted    cpu-pressure")
 	stop()
 	if got := <-code; got != exitOK || strings.Count(out.String(), "PHASE") != 1 {
 		t.Errorf("exit code = %d, want 0, and one header in:\n%s", got, out.String())

@@ -64,7 +64,7 @@ func (c *command) list() *cobra.Command {
 	return list
 }
 
-// read takes the kind from the command line, and refuses what does not go together.
+// read takes the kind from the command line, and refuses flags that exclude each other.
 func (l *listing) read(args []string) (err error) {
 	name := cluster.Disruptions.Name
 	switch {
@@ -148,7 +148,7 @@ func (c *command) listAndWatch(ctx context.Context, client *cluster.Client, l li
 	return errors.Join(failed, err)
 }
 
-// deleted writes into rows that their object is gone, in place of its phase.
+// deleted replaces the phase in rows by Deleted.
 func (l *listing) deleted(rows [][]view.Cell) {
 	at := 1
 	if l.everywhere && !l.kind.ClusterScoped {

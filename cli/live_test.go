@@ -26,7 +26,7 @@ import (
 	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
-// asProgram makes this test's binary be squall.
+// asProgram makes this test's binary run as squall.
 const asProgram = "SQUALL_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -75,14 +75,14 @@ func (l *live) squall(args ...string) call {
 	return do(l.t.Context(), "", args...)
 }
 
-// begin runs a command that takes its time.
+// begin starts a command that takes a while.
 func (l *live) begin(args ...string) <-chan call {
 	ended := make(chan call, 1)
 	go func() { ended <- l.squall(args...) }()
 	return ended
 }
 
-// want wants a call to end with a code and to have said all of these.
+// want wants a call to end with a code and to have printed all of these.
 func (l *live) want(got call, code int, texts ...string) {
 	l.t.Helper()
 	if got.code != code {
@@ -104,14 +104,14 @@ func (l *live) becomes(ref v1beta1.DisruptionRef, change func(*v1beta1.Disruptio
 	l.Must(l.Objects.UpdateStatus(l.Context(), ref, func(d *v1beta1.Disruption) { change(&d.Status) }))
 }
 
-// letGo takes the finalizer off, as a workflow does in the end.
-func (l *live) letGo(ref v1beta1.DisruptionRef) {
+// finalize removes the finalizer, as a workflow does in the end.
+func (l *live) finalize(ref v1beta1.DisruptionRef) {
 	l.t.Helper()
 	l.Must(l.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
 		Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(l.Context()).Error())
 }
 
-// deleting waits until somebody asked for the disruption's end.
+// deleting waits until the disruption is being deleted.
 func (l *live) deleting(ref v1beta1.DisruptionRef) {
 	l.t.Helper()
 	l.Eventually("the disruption is being deleted", func() bool { return l.Get(ref).DeletionTimestamp != nil })
@@ -124,14 +124,14 @@ func TestStop(t *testing.T) {
 		ended := l.begin("stop", "lossy")
 		l.deleting(ref)
 		l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
-		l.letGo(ref)
+		l.finalize(ref)
 		l.want(<-ended, exitOK, "nothing is left of disruption "+l.Shop+"/lossy")
 	})
 	t.Run("it does not wait when that is not wanted", func(t *testing.T) {
 		ref := l.Disruption("detached", nil)
 		l.want(l.squall("stop", "detached", "--detach"), exitOK, "is being ended")
 		l.deleting(ref)
-		l.letGo(ref)
+		l.finalize(ref)
 	})
 	t.Run("it says what is stuck", func(t *testing.T) {
 		ref := l.Disruption("stuck", nil)
@@ -144,12 +144,12 @@ func TestStop(t *testing.T) {
 		})
 		l.want(<-ended, exitStuck, "io.max: busy", "squall -n "+l.Shop+" resume stuck --action retry")
 		l.want(l.squall("list", "--stuck"), exitOK, "stuck   Stuck")
-		l.letGo(ref)
+		l.finalize(ref)
 	})
 	t.Run("it waits no longer than it may", func(t *testing.T) {
 		ref := l.Disruption("slow", nil)
 		l.want(l.squall("stop", "slow", "--timeout", "10ms"), exitError, "the clean-up continues")
-		l.letGo(ref)
+		l.finalize(ref)
 	})
 }
 
@@ -173,7 +173,7 @@ func TestListAndStatus(t *testing.T) {
 	l.want(l.squall("status", "losy"), exitError, `there is no disruption "losy" in namespace "`+l.Shop+`": did you mean "lossy"?`)
 	elsewhere := l.Disruption("of-"+l.Shop, nil) // no other test has one of this name
 	l.want(l.squall("status", elsewhere.Name, "-n", l.Chaos), exitError, fmt.Sprintf("use -n %s", l.Shop))
-	l.letGo(elsewhere)
+	l.finalize(elsewhere)
 	l.want(l.squall("__complete", "stop", ""), exitOK, "lossy\tHolding")
 	var read v1beta1.Disruption
 	if err := json.Unmarshal([]byte(l.squall("status", "lossy", "-o", "json").out), &read); err != nil || read.Kind != "Disruption" || read.UID != ref.UID {
@@ -183,7 +183,7 @@ func TestListAndStatus(t *testing.T) {
 	if err := json.Unmarshal([]byte(l.squall("list", "-o", "json").out), &list); err != nil || len(list.Items) != 2 || list.Items[0].Kind != "Disruption" {
 		t.Errorf("as JSON they are %+v, %v", list, err)
 	}
-	l.letGo(ref)
+	l.finalize(ref)
 }
 
 func TestEmergencyStop(t *testing.T) {
@@ -206,7 +206,7 @@ func TestEmergencyStop(t *testing.T) {
 	l.want(l.squall("estop", "maybe"), exitUsage, "maybe")
 }
 
-// forgetOthers takes away what tests before left in the same API server.
+// forgetOthers deletes the objects that earlier tests left in the same API server.
 func (l *live) forgetOthers() {
 	l.t.Helper()
 	for _, resource := range []string{"disruptions", "disruptioncrons", "disruptionrollouts", "disruptionscenarios"} {
@@ -224,7 +224,8 @@ func (l *live) forgetOthers() {
 	}
 }
 
-// rule S14: everything is ended before Squall is removed, and what is stuck is told.
+// rule S14: squall uninstall ends everything before Squall is removed, and shows what is
+// stuck.
 func TestUninstall(t *testing.T) {
 	l := newLive(t)
 	l.forgetOthers()
@@ -262,7 +263,7 @@ func TestUninstall(t *testing.T) {
 	}
 	l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.IsStuckOnRemoval = false })
 	ended := l.begin("uninstall", "--yes", "--chaos-namespace", l.Chaos)
-	l.letGo(ref)
+	l.finalize(ref)
 	l.Must(l.Client.CoreV1().ConfigMaps(l.Chaos).Delete(l.Context(), record.Name, metav1.DeleteOptions{}))
 	l.want(<-ended, exitOK, "nothing is left to be cleaned", "helm uninstall squall", "squall-sweep")
 	l.want(l.squall("estop", "off", "--name", "uninstall"), exitOK, "is called off")
@@ -283,7 +284,7 @@ func TestAClusterThatIsAway(t *testing.T) {
 	}
 }
 
-// may lets a user do in the namespace of targets what a ClusterRole of deploy allows.
+// may gives a user in the namespace of targets the rights of a ClusterRole of deploy.
 func (l *live) may(user, role string) {
 	l.t.Helper()
 	file, err := os.ReadFile("../deploy/rbac.yaml")
@@ -325,7 +326,7 @@ func TestWithTheRoleOfDisruptionsOnly(t *testing.T) {
 	}
 	l.want(do(t.Context(), planned, "plan", "-", "--as", "ann", "--chaos-namespace", l.Chaos), exitOK,
 		"targets    unknown: you may not list pods in namespace "+l.Shop, "you may not list DisruptionPolicies", "the worker's settings cannot be read")
-	l.letGo(ref)
+	l.finalize(ref)
 }
 
 func TestWhoMayNot(t *testing.T) {

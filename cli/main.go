@@ -1,8 +1,7 @@
-// Command squall is what people and pipelines work with: it checks and explains
-// manifests, runs disruptions and waits for their end, stops them, resumes those
-// that are stuck, and says what is wrong with an installation. It does what
-// kubectl and Temporal's web interface can do as well, and keeps nothing. Called
-// kubectl-squall it is a plugin of kubectl.
+// Command squall is the tool of people and pipelines. It checks and explains manifests,
+// runs disruptions and waits for their end, stops them, resumes stuck ones, and checks an
+// installation. kubectl and Temporal's web interface can do the same; squall stores
+// nothing. Called kubectl-squall it is a plugin of kubectl.
 package main
 
 import (

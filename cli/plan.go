@@ -75,7 +75,8 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	created, refused := client.Create(ctx, d, true)
 	judged := v1beta1.JudgedAnnotations(created)
 	if refused != nil {
-		asked := metav1.ObjectMeta{Annotations: client.Requester(ctx).Annotations()} // as it will be noted
+		// the webhook will record the same
+		asked := metav1.ObjectMeta{Annotations: client.Requester(ctx).Annotations()}
 		metav1.SetMetaDataAnnotation(&asked, v1beta1.AnnotationEnvironment, d.Annotations[v1beta1.AnnotationEnvironment])
 		judged = asked.Annotations
 	}
@@ -113,15 +114,16 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	switch {
 	case apierrors.IsAlreadyExists(refused):
 		p.Refusals = append(p.Refusals, createError(refused, d).Error())
-	case apierrors.IsForbidden(refused) && (len(missing) > 0 || refusal != "" && strings.Contains(refused.Error(), refusal)): // said already
+	// printed already
+	case apierrors.IsForbidden(refused) && (len(missing) > 0 || refusal != "" && strings.Contains(refused.Error(), refusal)):
 	case refused != nil:
 		p.Refusals = append(p.Refusals, "the API server: "+refused.Error())
 	}
 	return p, nil
 }
 
-// candidatesOf is the plan of a disruption before anything has judged it, with the survey
-// behind it. A user who may not list the candidates gets a plan that says so.
+// candidatesOf is the plan of a disruption before any rule has judged it, with its survey.
+// A user who may not list the candidates gets a plan with that reason.
 func candidatesOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, known workerSettings, rules []policy.Rule) (plan.Plan, targets.Survey, error) {
 	store := targets.NewStore(client.Kube, known.chaos, nil, 1)
 	store.System, store.ControlPlane = known.system, known.controlPlane
@@ -139,12 +141,13 @@ func candidatesOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disrup
 	return plan.Of(d, found), found, nil
 }
 
-// tooMany is what safe mode would say of so many targets, as far as the caller may know
-// how many pods and nodes there are. Pods that have ended count here where only the
-// API server knows how many there are.
+// tooMany is the message of safe mode for so many targets, as far as the caller may list
+// pods and nodes. Pods that have ended count here where only the API server knows the
+// number.
 func (s workerSettings) tooMany(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, wanted int) string {
 	of := policy.Population{Cluster: math.MaxInt32, Nodes: math.MaxInt32} // unless it is known
-	one := metav1.ListOptions{Limit: 1}                                   // the answer tells how many more there are
+	// the answer has the number of the rest
+	one := metav1.ListOptions{Limit: 1}
 	if nodes, err := client.Kube.CoreV1().Nodes().List(ctx, one); err == nil {
 		of.Nodes = sizeOf(len(nodes.Items), nodes.RemainingItemCount)
 	}
@@ -154,7 +157,7 @@ func (s workerSettings) tooMany(ctx context.Context, client *cluster.Client, d *
 	err := kube.Pages(ctx, client.Kube.CoreV1().Pods(d.Namespace).List, metav1.ListOptions{FieldSelector: kube.PodsNotEnded},
 		func(page *corev1.PodList) { of.Namespace += len(page.Items) })
 	if err != nil {
-		return "" // who may not list them has been told
+		return "" // the plan already has that the user may not list them
 	}
 	return s.thresholds.TooMany(d, wanted, of)
 }

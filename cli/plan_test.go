@@ -53,7 +53,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Neither is a spec that no node can carry out valid, nor is there a plan of it.
+// A spec that no node can carry out is not valid, and has no plan.
 func TestWhatCanNeverRunIsRefusedBeforeItIsCreated(t *testing.T) {
 	l := newLive(t)
 	for _, spec := range neverruns.Specs() {
@@ -66,13 +66,14 @@ func TestWhatCanNeverRunIsRefusedBeforeItIsCreated(t *testing.T) {
 	}
 }
 
-// Safe mode counts for a plan as it does for the worker.
+// Safe mode applies to a plan as it does to the worker.
 func TestPlanOfMostOfANamespace(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(4, nil)
 	most := strings.Replace(planned, "50%", "100%", 1)
 	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "safe mode, unless the operator set other limits: 4 of the 4 pods of namespace "+l.Shop+" are more than 80 %")
-	ended := l.MakeTargets(3, map[string]string{"app": "other"}) // 4 of 7, also if the cluster has no others
+	// 4 of 7, also if the cluster has no others
+	ended := l.MakeTargets(3, map[string]string{"app": "other"})
 	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "targets", "4")
 	if p := do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos); strings.Contains(p.out, "safe mode") {
 		t.Errorf("of 4 of 7 pods it says %s", p.out)
@@ -85,7 +86,7 @@ func TestPlanOfMostOfANamespace(t *testing.T) {
 	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "4 of the 4 pods of namespace "+l.Shop)
 }
 
-// What the worker would refuse, a plan refuses, too.
+// A plan refuses what the worker would refuse.
 func TestPlanOfWhatTheWorkerRefuses(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(2, nil) // on node-0 and node-1
@@ -119,7 +120,7 @@ func (l *live) plan() plan.Plan {
 	return p
 }
 
-// What the rules of policies stop is said as the worker would say it.
+// A plan reports the targets that policies deny as the worker would.
 func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(4, nil)
@@ -173,7 +174,7 @@ func TestPlanOfHeldTargets(t *testing.T) {
 func TestPlanOfWhatWouldBeRefused(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(1, nil)
-	l.letGo(l.Disruption("half", nil))
+	l.finalize(l.Disruption("half", nil))
 	got := do(t.Context(), planned, "plan", "-")
 	l.want(got, exitError, "1, drawn at random from 1 candidates", "disruption "+l.Shop+"/half exists already")
 	l.want(do(t.Context(), planned, "plan", "-", "--as", "nobody"), exitError, "forbidden")

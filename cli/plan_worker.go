@@ -15,9 +15,9 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// foresee adds to a plan what the worker would refuse and admission does not know:
-// rights that the worker lacks, and nodes that share a kernel. A warning says what the
-// user may not read.
+// foresee adds to a plan the refusals of the worker that admission does not know: rights
+// that the worker lacks, and nodes that share a kernel. A warning names what the user may
+// not read.
 func foresee(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, known workerSettings, healthy []targets.Candidate, p *plan.Plan) error {
 	missing, component, err := lackedByWorker(ctx, client, d, known)
 	switch {
@@ -57,13 +57,13 @@ func foresee(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption,
 	return nil
 }
 
-// lackedByWorker are the rights that the worker lacks to carry out a disruption itself,
-// and the component that gives them.
+// lackedByWorker are the rights that the worker lacks to carry out a disruption itself, and
+// the component that grants them.
 func lackedByWorker(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, known workerSettings) (missing []string, component string, err error) {
 	if d.Spec.Kinds().By() != v1beta1.ByWorker || d.Spec.DryRun {
 		return nil, "", nil
 	}
-	kind := d.Spec.Kinds()[0] // such a kind stands alone
+	kind := d.Spec.Kinds()[0] // such a fault stands alone
 	rights, err := deploy.RightsFor(kind)
 	if err != nil {
 		return nil, "", err

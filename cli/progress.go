@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// progress is one line that changes: on a terminal it is overwritten, elsewhere
-// each change is a line of its own.
+// progress is one line that changes: a terminal overwrites it, elsewhere each change is a
+// line of its own.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -19,11 +19,11 @@ func (c *command) progress() *progress {
 	return &progress{out: c.err, terminal: c.errTerminal, width: c.width}
 }
 
-// say shows what is so now. key is what makes a new line where nobody sits at a
-// terminal; text may have more, such as a clock. A terminal shows as much of text as
-// fits into one line: \r returns to the start of the last line only, so that each
-// rewrite of a wrapped line would leave a part of it behind.
-func (p *progress) say(key, text string) {
+// show prints the current state. Without a terminal a new key prints a new line. text may
+// have more than key, such as a clock. A terminal shows as much of text as fits into one
+// line: \r returns to the start of the last line only, so each rewrite of a wrapped line
+// would leave a part of it behind.
+func (p *progress) show(key, text string) {
 	switch {
 	case p.terminal:
 		_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s", p.cut(text))
@@ -33,8 +33,8 @@ func (p *progress) say(key, text string) {
 	p.last = key
 }
 
-// cut shortens a text to one column less than the terminal has: some terminals wrap as
-// soon as the last column is written.
+// cut shortens a text to one column less than the terminal has: some terminals wrap as soon
+// as the last column is written.
 func (p *progress) cut(text string) string {
 	if p.width == nil {
 		return text

@@ -23,21 +23,21 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
 			p := &progress{out: &out, terminal: true, width: func() int { return test.width }}
-			p.say("key", test.text)
+			p.show("key", test.text)
 			if want := "\r\x1b[K" + test.want; out.String() != want {
-				t.Errorf("say(%q) at %d columns wrote %q, want %q", test.text, test.width, out.String(), want)
+				t.Errorf("show(%q) at %d columns wrote %q, want %q", test.text, test.width, out.String(), want)
 			}
 		})
 	}
 }
 
-// On a terminal of 80 columns the line of a run never wraps, and says when it ends.
+// On a terminal of 80 columns the line of a run never wraps, and shows when it ends.
 func TestRunAt80Columns(t *testing.T) {
 	w := newLive(t).watch("a-disruption-with-a-name-of-thirty-eight-chars", func(s *streams) {
 		s.terminal, s.errTerminal, s.width = true, true, func() int { return 80 }
 	})
 	w.becomes(w.ref, holding)
-	w.says("…")
+	w.prints("…")
 	w.becomes(w.ref, finished("expired"))
 	w.ends(exitOK, "Passed")
 	for _, line := range strings.Split(w.out.String(), "\r\x1b[K")[1:] { // warnings come before
@@ -45,5 +45,5 @@ func TestRunAt80Columns(t *testing.T) {
 			t.Errorf("a line of %d columns: %q", utf8.RuneCountInString(line), line)
 		}
 	}
-	w.letGo(w.ref)
+	w.finalize(w.ref)
 }

@@ -96,7 +96,7 @@ func (c *command) awaitReplaced(ctx context.Context, what string, gone func() (b
 		case err != nil || done:
 			return err
 		}
-		p.say(what+" has ended and is being deleted", what+" has ended and is being deleted")
+		p.show(what+" has ended and is being deleted", what+" has ended and is being deleted")
 		select {
 		case <-ctx.Done():
 		case <-time.After(refresh):

@@ -28,7 +28,7 @@ func TestRunReplaces(t *testing.T) {
 		ended := make(chan call, 1)
 		go func() { ended <- replace("ended") }()
 		l.deleting(ref)
-		l.letGo(ref)
+		l.finalize(ref)
 		l.want(<-ended, exitOK, "disruption "+l.Shop+"/ended is created")
 		now := &v1beta1.Disruption{}
 		l.Must(l.Plain.Get().Namespace(l.Shop).Resource("disruptions").Name("ended").Do(t.Context()).Into(now))
@@ -46,7 +46,7 @@ func TestRunReplaces(t *testing.T) {
 		}
 		l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
 		l.want(replace("runs"), exitError, "is stuck and cannot be replaced: squall -n "+l.Shop+" status runs")
-		l.letGo(ref)
+		l.finalize(ref)
 	})
 	t.Run("nothing by one that the API server refuses", func(t *testing.T) {
 		l := l.in(t)
@@ -57,7 +57,7 @@ func TestRunReplaces(t *testing.T) {
 		if l.Get(ref).DeletionTimestamp != nil {
 			t.Error("it was deleted")
 		}
-		l.letGo(ref)
+		l.finalize(ref)
 	})
 }
 
@@ -71,14 +71,14 @@ func TestRunReplacesAScenario(t *testing.T) {
 	ended := make(chan call, 1)
 	go func() { ended <- replace() }()
 	l.Eventually("it is being deleted", func() bool { return l.getScenario("day").DeletionTimestamp != nil })
-	l.letScenarioGo("day")
+	l.finalizeScenario("day")
 	l.want(<-ended, exitOK, "scenario "+l.Shop+"/day is created")
 	if l.getScenario("day").UID == s.UID {
 		t.Error("it is the old one")
 	}
 }
 
-// A run that waits no longer leaves the disruption as it is.
+// A run that stops waiting leaves the disruption as it is.
 func TestRunWaitsNoLongerThanItMay(t *testing.T) {
 	l := newLive(t)
 	got := do(t.Context(), fmt.Sprintf(replaced, "slow", "1"), "run", "-", "--timeout", "1s")

@@ -36,7 +36,7 @@ type reports struct {
 	named []string
 	files []reportFile
 	began time.Time
-	// manifest is the file of the run, of what its object.
+	// manifest is the file of the run, of its object.
 	manifest string
 	of       reported
 	// created is true once the object of the run exists.
@@ -66,8 +66,8 @@ func (r *reports) flag(to *cobra.Command) {
 	})
 }
 
-// open creates the files, so that a report that cannot be written is refused before
-// anything is created in the cluster.
+// open creates the files before anything is created in the cluster, so that a report that
+// cannot be written fails early.
 func (r *reports) open() error {
 	var files []reportFile
 	var paths []string
@@ -94,8 +94,8 @@ func (r *reports) open() error {
 	return nil
 }
 
-// writeReports writes the reports of a run that ended with an error or nil, which it returns.
-// If a report cannot be written, a successful run fails.
+// writeReports writes the reports of a run that ended with an error or nil, which it
+// returns. If a report cannot be written, a successful run fails.
 func (c *command) writeReports(ctx context.Context, r *reports, ended error) error {
 	if len(r.files) == 0 {
 		return ended
@@ -166,7 +166,7 @@ type watching struct {
 	seen []report.Moment
 }
 
-// see takes in the object as it is now; nil if it is gone.
+// see stores the object as it is now; nil if it is gone.
 func (w *watching) see(now *v1beta1.Disruption, at time.Time) {
 	if w.gone = now == nil; w.gone {
 		return
@@ -184,14 +184,14 @@ func (w *watching) report() report.Disruption {
 	return d
 }
 
-// toldDisruption is a disruption of which Temporal has the story. live is its object, nil
-// if it is gone.
-type toldDisruption struct {
+// storedDisruption is a disruption whose story Temporal has. live is its object, nil if it
+// is gone.
+type storedDisruption struct {
 	story.Story
 	live *v1beta1.Disruption
 }
 
-func (t toldDisruption) reportInto(_ context.Context, r *report.Report) {
+func (t storedDisruption) reportInto(_ context.Context, r *report.Report) {
 	var d report.Disruption
 	if t.live != nil {
 		d = report.Of(t.live, false)
@@ -210,12 +210,12 @@ func (t toldDisruption) reportInto(_ context.Context, r *report.Report) {
 }
 
 // reportStory writes reports about a disruption that Temporal knows.
-func (c *command) reportStory(ctx context.Context, client *cluster.Client, told story.Story, written *reports) error {
+func (c *command) reportStory(ctx context.Context, client *cluster.Client, found story.Story, written *reports) error {
 	if err := written.open(); err != nil {
 		return err
 	}
-	of := toldDisruption{Story: told}
-	ref, _ := contract.ParseWorkflowID(told.Workflow)
+	of := storedDisruption{Story: found}
+	ref, _ := contract.ParseWorkflowID(found.Workflow)
 	if client.Config != nil {
 		if d, err := client.Disruption(ctx, ref.Namespace, ref.Name); err == nil && d.UID == ref.UID {
 			of.live = d
@@ -247,7 +247,7 @@ func (s *attendedScenario) reportInto(ctx context.Context, r *report.Report) {
 	}
 }
 
-// seeDisruptions takes in all the disruptions that the scenario has now.
+// seeDisruptions stores the current disruptions of the scenario.
 func (s *attendedScenario) seeDisruptions(owned []v1beta1.Disruption) {
 	for uid, one := range s.disruptions {
 		if !slices.ContainsFunc(owned, func(d v1beta1.Disruption) bool { return d.UID == uid }) {

@@ -19,7 +19,7 @@ import (
 const reportedRun = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: NAME, finalizers: [" + v1beta1.DisruptionFinalizer + "]}\n" +
 	"spec: {selector: {app: web}, count: COUNT, duration: 5m, cpuPressure: {}}\n"
 
-// reportsIn are the options that ask for each format in a directory of the test.
+// reportsIn are the options for a report in each format, in a directory of the test.
 func reportsIn(t *testing.T) (dir string, options []string) {
 	dir = t.TempDir()
 	for format := range reportFormats {
@@ -60,14 +60,14 @@ func TestRunIsReported(t *testing.T) {
 		dir, options := reportsIn(t)
 		w := l.watch("ends", nil, options...)
 		w.becomes(w.ref, holding)
-		w.says("Holding")
+		w.prints("Holding")
 		w.becomes(w.ref, finished("expired"))
 		w.ends(exitOK, "Passed")
 		r := l.reportedAs(dir, view.Passed, exitOK, "it was injected and cleaned up")
 		if d := r.Disruptions[0]; d.Name != "ends" || !d.Cleaned || d.InjectedAt == nil || d.Injected != 2 || len(d.Timeline) < 2 || d.Faults[0] != "cpuPressure" {
 			t.Errorf("the disruption is reported as %+v", d)
 		}
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 	})
 	t.Run("of one that a signal ended", func(t *testing.T) {
 		l := l.in(t)
@@ -75,7 +75,7 @@ func TestRunIsReported(t *testing.T) {
 		w := l.watch("signalled", nil, options...)
 		w.interrupts <- syscall.SIGTERM
 		w.deleting(w.ref)
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 		w.ends(exitAborted)
 		l.reportedAs(dir, view.Aborted, exitAborted, "it was deleted before its time was over")
 	})
@@ -88,7 +88,7 @@ func TestRunIsReported(t *testing.T) {
 		w.interrupts <- syscall.SIGTERM
 		w.ends(exitError)
 		l.reportedAs(dir, report.Unfinished, exitError, "is ending but not gone yet")
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 	})
 	run := func(name, count string, more ...string) call {
 		manifest := strings.NewReplacer("NAME", name, "COUNT", count).Replace(reportedRun)
@@ -103,7 +103,7 @@ func TestRunIsReported(t *testing.T) {
 		if r := l.reportedAs(dir, report.Error, exitError, "exists already"); r.Disruptions[0].Outcome != report.Error {
 			t.Errorf("a disruption that exists is reported as %+v", r.Disruptions[0])
 		}
-		l.letGo(v1beta1.DisruptionRef{Namespace: l.Shop, Name: "slow"})
+		l.finalize(v1beta1.DisruptionRef{Namespace: l.Shop, Name: "slow"})
 	})
 	t.Run("of a manifest that is wrong", func(t *testing.T) {
 		l := l.in(t)
@@ -130,7 +130,7 @@ func TestRunOfAScenarioIsReported(t *testing.T) {
 	ref := w.child(s, 0)
 	w.becomes(ref, holding)
 	w.scenarioBecomes("day", `{"phase":"Running","step":"burn","steps":[{"name":"burn","phase":"Running","startedAt":"2026-11-20T12:00:00Z","disruptions":[{"name":"`+ref.Name+`","uid":"`+string(ref.UID)+`"}]}]}`)
-	w.says("step 1 of 3, burn: Running")
+	w.prints("step 1 of 3, burn: Running")
 	w.becomes(ref, finished("expired"))
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done.","steps":[{"name":"burn","phase":"Finished","verdict":"Passed","startedAt":"2026-11-20T12:00:00Z","endedAt":"2026-11-20T12:01:00Z","disruptions":[{"name":"`+ref.Name+`","uid":"`+string(ref.UID)+`","ending":"expired","verdict":"Passed"}]}]}`)
 	w.ends(exitOK, "Passed")
@@ -138,7 +138,7 @@ func TestRunOfAScenarioIsReported(t *testing.T) {
 	if len(r.Disruptions) != 1 || r.Disruptions[0].InjectedAt == nil || r.Disruptions[0].Outcome != view.Passed || r.Scenario == nil || len(r.Scenario.Steps) != 3 {
 		t.Errorf("the scenario is reported as %+v, %+v", r.Scenario, r.Disruptions)
 	}
-	w.letGo(ref)
+	w.finalize(ref)
 	w.remove()
 }
 
@@ -163,7 +163,7 @@ func TestOptionsOfPipelines(t *testing.T) {
 			if !strings.Contains(line, "--report") && !strings.Contains(line, "squall run") {
 				continue
 			}
-			_, of, _ := strings.Cut(line, "squall run") // what is before are options of others
+			_, of, _ := strings.Cut(line, "squall run") // the options before belong to another program
 			if of == "" {
 				of = line
 			}

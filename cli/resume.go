@@ -63,7 +63,7 @@ func (c *command) resume() *cobra.Command {
 	return resume
 }
 
-// checkResume refuses what the workflow would refuse whatever is stuck.
+// checkResume refuses what the workflow would refuse in any state.
 func checkResume(r contract.Resume) error {
 	switch {
 	case r.Action != contract.ActionRetry && r.Action != contract.ActionRelease:
@@ -74,7 +74,7 @@ func checkResume(r contract.Resume) error {
 	return nil
 }
 
-// resumeError says what to do about an answer that did not come, or was no.
+// resumeError explains a missing or negative answer and what to do.
 func resumeError(ctx context.Context, err error, namespace, name string) error {
 	if refusal, refused := errors.AsType[*temporal.ApplicationError](err); refused {
 		return fmt.Errorf("the workflow of disruption %s/%s refuses: %s", namespace, name, refusal.Message())

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// stuckWorkflow answers as the workflow of a stuck disruption would, which has
-// one target left.
+// stuckWorkflow answers as the workflow of a stuck disruption would, which has one target
+// left.
 func stuckWorkflow(ctx workflow.Context, _ contract.Input) error {
 	resumed := false
 	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume,
@@ -56,12 +56,12 @@ func TestResume(t *testing.T) {
 		l.Shop+"/stuck: release of web-0 by ann: scrapped")
 	l.Must(run.Get(t.Context(), nil))
 	l.want(resume("--action", "retry"), exitError, "no workflow of disruption "+l.Shop+"/stuck runs")
-	l.letGo(ref)
+	l.finalize(ref)
 }
 
 func TestResumeWithoutTemporal(t *testing.T) {
 	l := newLive(t)
 	ref := l.Disruption("stuck", nil)
 	l.want(l.squall("resume", "stuck", "--action", "retry", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "nothing listens there")
-	l.letGo(ref)
+	l.finalize(ref)
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// command is what every subcommand has: where it reads and writes.
+// command has the streams of every subcommand.
 type command struct {
 	streams
-	// started is true once the command line was understood.
+	// started is true once the command line was parsed.
 	started bool
 }
 
-// run carries out a command line and returns the exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, s streams) int {
 	c := &command{streams: s}
 	root := c.root(filepath.Base(args[0]))
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
-	code, told := codeOf(err)
+	code, printed := codeOf(err)
 	if err != nil && !c.started {
-		code, told = exitUsage, false
+		code, printed = exitUsage, false
 	}
-	if !told {
+	if !printed {
 		s.fail(err)
 	}
-	if code == exitUsage && !told {
+	if code == exitUsage && !printed {
 		_, _ = fmt.Fprintf(s.err, "see: %s --help\n", command.CommandPath())
 	}
 	return code

@@ -71,8 +71,8 @@ type running struct {
 	reports         reports
 }
 
-// begin starts the time of --timeout: for what a context ends, and for what goes on
-// without one. The channel is nil if there is no limit.
+// begin starts the time of --timeout: as a context, and as a channel for a wait that
+// outlives the context. The channel is nil if there is no limit.
 func (r *running) begin(ctx context.Context) (context.Context, <-chan time.Time, context.CancelFunc) {
 	if r.timeout <= 0 {
 		return ctx, nil, func() {}
@@ -81,7 +81,7 @@ func (r *running) begin(ctx context.Context) (context.Context, <-chan time.Time,
 	return ctx, time.After(r.timeout), cancel
 }
 
-// runFile runs what a file holds.
+// runFile runs the object of a file.
 func (c *command) runFile(cmd *cobra.Command, flags *clusterFlags, files []string, chaosNamespace string, how *running) error {
 	client, err := flags.connect(c)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/squall-chaos/squall/cli/view"
 )
 
-// stuckEvery is how often it is looked whether a disruption of a scenario is stuck,
-// of which the scenario's own status says only that it goes on.
+// stuckEvery is how often the command checks whether a disruption of a scenario is stuck:
+// the scenario's status shows it only as running.
 const stuckEvery = 3 * time.Second
 
 // runScenario is squall run of a scenario.
@@ -44,13 +44,13 @@ func scenarioExists(s *v1beta1.DisruptionScenario) error {
 	return fmt.Errorf("scenario %s/%s exists already. See it: squall -n %[1]s status %[3]s%[2]s. End it: squall -n %[1]s stop %[3]s%[2]s. Replace it once it has ended: squall run --replace", s.Namespace, s.Name, scenarioPrefix)
 }
 
-// attendedScenario is a scenario that somebody waits for, as it was seen last.
+// attendedScenario is a scenario that a run waits for, as it was last seen.
 type attendedScenario struct {
 	*command
 	client *cluster.Client
 	last   *v1beta1.DisruptionScenario
 	gone   bool
-	// stuck are its disruptions that wait for a person, when no other goes on.
+	// stuck are its disruptions that wait for a person, when no other runs.
 	stuck []v1beta1.Disruption
 	// disruptions are all that it had, and result is set once it is known.
 	disruptions map[types.UID]*watching
@@ -64,7 +64,7 @@ func (s *attendedScenario) by(command string) string {
 }
 
 func (s *attendedScenario) follow(ctx context.Context, seen chan<- sight, notes chan<- string) error {
-	made := s.last // s.last is another's from the first sight on
+	made := s.last // another goroutine owns s.last from the first sight on
 	shown := ""
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -86,8 +86,8 @@ func (s *attendedScenario) follow(ctx context.Context, seen chan<- sight, notes 
 	})
 }
 
-// lookAtDisruptions follows the disruptions of the scenario, and ends the waiting when
-// all that goes on waits for a person.
+// lookAtDisruptions follows the disruptions of the scenario. It ends the waiting when all
+// that still run wait for a person.
 func (s *attendedScenario) lookAtDisruptions(ctx context.Context, made *v1beta1.DisruptionScenario, seen chan<- sight) {
 	for ctx.Err() == nil {
 		if owned, err := disruptionsOf(ctx, s.client, made); err == nil {
@@ -108,7 +108,7 @@ func (s *attendedScenario) lookAtDisruptions(ctx context.Context, made *v1beta1.
 	}
 }
 
-// see takes in what was seen; true when that is the end.
+// see stores the scenario as seen; true when it has ended.
 func (s *attendedScenario) see(now *v1beta1.DisruptionScenario, stopping bool) (ended bool) {
 	if s.gone = now == nil; s.gone {
 		return true
@@ -120,7 +120,7 @@ func (s *attendedScenario) see(now *v1beta1.DisruptionScenario, stopping bool) (
 func (s *attendedScenario) soFar(time.Time) (key, text string) {
 	text = s.last.Namespace + "/" + s.last.Name + ": " + view.ScenarioProgress(s.last)
 	if how := view.HowToApprove(s.last); how != "" {
-		return text + "; " + how, text // a terminal has it in a line of its own, which is not cut
+		return text + "; " + how, text // a terminal shows it in a line of its own, which is not cut
 	}
 	return text, text
 }
@@ -129,7 +129,7 @@ func (s *attendedScenario) end(ctx context.Context) error {
 	return s.client.DeleteScenario(ctx, s.last)
 }
 
-// conclude says what has become of a scenario, and returns its exit code.
+// conclude prints the result of a scenario, and returns its exit code.
 func (s *attendedScenario) conclude() error {
 	result := view.ScenarioResult(s.last, s.gone, len(s.stuck))
 	s.result = &result

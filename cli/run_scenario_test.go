@@ -35,7 +35,7 @@ func (w *watched) child(s *v1beta1.DisruptionScenario, index int) v1beta1.Disrup
 func (w *watched) remove() {
 	w.t.Helper()
 	w.Must(w.Plain.Delete().Namespace(w.Shop).Resource("disruptionscenarios").Name("day").Do(w.Context()).Error())
-	w.letScenarioGo("day")
+	w.finalizeScenario("day")
 }
 
 func TestRunOfAScenario(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRunOfAScenario(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := l.in(t).runs(nil)
 			w.scenarioBecomes("day", `{"phase":"Waiting","step":"calm","steps":[{"name":"calm","phase":"Waiting","startedAt":"2026-11-20T12:00:00Z"}]}`)
-			w.says("step 1 of 3, calm: Waiting")
+			w.prints("step 1 of 3, calm: Waiting")
 			w.scenarioBecomes("day", test.status)
 			w.ends(test.code, test.want)
 			w.remove()
@@ -61,8 +61,8 @@ func TestRunOfAScenario(t *testing.T) {
 	}
 }
 
-// Whoever is to approve a step reads how.
-func TestRunOfAScenarioTellsWhatHappens(t *testing.T) {
+// The person who approves a step sees the command for it.
+func TestRunOfAScenarioShowsWhatHappens(t *testing.T) {
 	w := newLive(t).runs(nil)
 	s := w.getScenario("day")
 	_, err := w.Client.CoreV1().Events(w.Shop).Create(t.Context(), &corev1.Event{
@@ -71,22 +71,22 @@ func TestRunOfAScenarioTellsWhatHappens(t *testing.T) {
 		Reason:         "ApprovalAwaited", Message: "look: is the shop open",
 	}, metav1.CreateOptions{})
 	w.Must(err)
-	w.says("ApprovalAwaited: look: is the shop open")
+	w.prints("ApprovalAwaited: look: is the shop open")
 	w.scenarioBecomes("day", suspended)
-	w.says("to approve: squall -n " + w.Shop + " approve day look")
+	w.prints("to approve: squall -n " + w.Shop + " approve day look")
 	w.want(w.squall("approve", "day", "look"), exitOK)
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
 	w.ends(exitOK, "Passed: "+w.Shop+"/day: All steps are done.")
 	w.want(w.squall("run", "-"), exitError)
 	w.want(do(t.Context(), plannedScenario, "run", "-", "-n", w.Shop), exitError, "scenario "+w.Shop+"/day exists already", "stop scenario/day")
-	w.letScenarioGo("day")
+	w.finalizeScenario("day")
 }
 
 // A narrow terminal cuts the line of progress, and never the command that approves.
 func TestRunOfAScenarioAt80Columns(t *testing.T) {
 	w := newLive(t).runs(func(s *streams) { s.terminal, s.errTerminal, s.width = true, true, func() int { return 80 } })
 	w.scenarioBecomes("day", suspended)
-	w.says("\x1b[Kto approve: squall -n " + w.Shop + " approve day look\n")
+	w.prints("\x1b[Kto approve: squall -n " + w.Shop + " approve day look\n")
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
 	w.ends(exitOK, "Passed: ")
 	w.remove()
@@ -99,7 +99,7 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 		w.scenarioBecomes("day", suspended)
 		w.interrupts <- syscall.SIGTERM
 		w.Eventually("it is being deleted", func() bool { return w.getScenario("day").DeletionTimestamp != nil })
-		w.letScenarioGo("day")
+		w.finalizeScenario("day")
 		w.ends(exitAborted, "scenario "+l.Shop+"/day is being ended", "it was deleted before its last step")
 	})
 	t.Run("by a disruption that is stuck", func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 		ref := w.child(w.getScenario("day"), 0)
 		w.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
 		w.ends(exitStuck, "1 of its disruptions could not be cleaned up", ref.Name)
-		w.letGo(ref)
+		w.finalize(ref)
 		w.remove()
 	})
 	t.Run("never, when nobody waits", func(t *testing.T) {

@@ -35,7 +35,7 @@ func (t *text) String() string {
 	return t.buf.String()
 }
 
-// watched is a squall run that somebody watches.
+// watched is a squall run and its output.
 type watched struct {
 	*live
 	ref        v1beta1.DisruptionRef
@@ -44,7 +44,7 @@ type watched struct {
 	code       chan int
 }
 
-// watch begins squall run of a disruption. change says who sits there.
+// watch begins squall run of a disruption. change sets its streams.
 func (l *live) watch(name string, change func(*streams), options ...string) *watched {
 	l.t.Helper()
 	w := l.running(fmt.Sprintf("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s, finalizers: [%s]}\n"+
@@ -58,7 +58,7 @@ func (l *live) watch(name string, change func(*streams), options ...string) *wat
 	return w
 }
 
-// running begins squall run of a manifest. change says who sits there.
+// running begins squall run of a manifest. change sets its streams.
 func (l *live) running(manifest string, change func(*streams), options ...string) *watched {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "run.yaml")
@@ -72,13 +72,13 @@ func (l *live) running(manifest string, change func(*streams), options ...string
 	return w
 }
 
-// says waits until the command has said a text.
-func (w *watched) says(what string) {
+// prints waits until the command has printed a text.
+func (w *watched) prints(what string) {
 	w.t.Helper()
 	w.Eventually(fmt.Sprintf("it says %q", what), func() bool { return strings.Contains(w.out.String(), what) })
 }
 
-// ends wants the command to end with a code and to have said all of these.
+// ends wants the command to end with a code and to have printed all of these.
 func (w *watched) ends(code int, texts ...string) {
 	w.t.Helper()
 	select {
@@ -122,25 +122,25 @@ func TestRunToTheEnd(t *testing.T) {
 				w.becomes(w.ref, change)
 			}
 			w.ends(test.code, test.want)
-			w.letGo(w.ref)
+			w.finalize(w.ref)
 		})
 	}
 }
 
-func TestRunTellsWhatHappens(t *testing.T) {
+func TestRunShowsWhatHappens(t *testing.T) {
 	w := newLive(t).watch("lossy", nil)
 	w.becomes(w.ref, holding)
-	w.says("lossy: Holding, 2/2 injected")
+	w.prints("lossy: Holding, 2/2 injected")
 	_, err := w.Client.CoreV1().Events(w.Shop).Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: "lossy.1", Namespace: w.Shop},
 		InvolvedObject: corev1.ObjectReference{Kind: "Disruption", Namespace: w.Shop, Name: "lossy", UID: w.ref.UID},
 		Reason:         "ChaosPodCreated", Message: "2 chaos pods created",
 	}, metav1.CreateOptions{})
 	w.Must(err)
-	w.says("ChaosPodCreated: 2 chaos pods created")
+	w.prints("ChaosPodCreated: 2 chaos pods created")
 	w.becomes(w.ref, finished("expired"))
 	w.ends(exitOK)
-	w.letGo(w.ref)
+	w.finalize(w.ref)
 }
 
 func TestRunIsInterrupted(t *testing.T) {
@@ -155,7 +155,7 @@ func TestRunIsInterrupted(t *testing.T) {
 		w.becomes(w.ref, holding)
 		w.interrupts <- syscall.SIGTERM
 		w.deleting(w.ref)
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 		w.ends(exitAborted, "is being ended", "it was deleted before its time was over")
 	})
 	t.Run("a second signal ends the waiting", func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestRunIsInterrupted(t *testing.T) {
 		w.deleting(w.ref)
 		w.interrupts <- os.Interrupt
 		w.ends(exitError, "is ending but not gone yet")
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 	})
 	t.Run("a person is asked, and leaves it running", func(t *testing.T) {
 		w := l.in(t).watch("left", person("l\n"))
@@ -173,13 +173,13 @@ func TestRunIsInterrupted(t *testing.T) {
 		if w.Get(w.ref).DeletionTimestamp != nil {
 			t.Error("it was deleted")
 		}
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 	})
 	t.Run("a person is asked, and stops it", func(t *testing.T) {
 		w := l.in(t).watch("asked", person("stop\n"))
 		w.interrupts <- os.Interrupt
 		w.deleting(w.ref)
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 		w.ends(exitAborted)
 	})
 	t.Run("an answer that is none asks again", func(t *testing.T) {
@@ -189,16 +189,16 @@ func TestRunIsInterrupted(t *testing.T) {
 		if asked := strings.Count(w.out.String(), "[s]top"); asked != 3 {
 			t.Errorf("it asked %d times, want 3", asked)
 		}
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 	})
 	t.Run("a person is asked, and goes on", func(t *testing.T) {
 		w := l.in(t).watch("goes-on", person("g\n"))
 		w.becomes(w.ref, holding)
 		w.interrupts <- os.Interrupt
-		w.says("[s]top")
+		w.prints("[s]top")
 		w.becomes(w.ref, finished("expired"))
 		w.ends(exitOK, "Passed")
-		w.letGo(w.ref)
+		w.finalize(w.ref)
 	})
 }
 
@@ -220,5 +220,5 @@ func TestRunBegins(t *testing.T) {
 	l.want(run(fmt.Sprintf(manifest+"---\n"+manifest, "a", "", "1", "b", "", "1")), exitError, "holds 2 disruptions and scenarios: pass a file with one")
 	l.want(run(fmt.Sprintf(manifest, "detached", "", "1"), "--detach"), exitOK, "disruption "+l.Shop+"/detached is created")
 	l.want(l.squall("status", "detached"), exitOK, "New")
-	l.letGo(ref)
+	l.finalize(ref)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/squall-chaos/squall/cli/view"
 )
 
-// scenarioPrefix before a name says that the scenario of that name is meant, where a
-// disruption has it as well.
+// scenarioPrefix before a name selects the scenario of that name, if a disruption has the
+// same name.
 const scenarioPrefix = "scenario/"
 
 // either is the disruption or the scenario of a name.
@@ -37,7 +37,7 @@ func either(ctx context.Context, client *cluster.Client, name string) (*v1beta1.
 	}
 	s, other := client.Scenario(ctx, client.Namespace, name)
 	if other != nil {
-		return nil, nil, err // also where scenarios are none of the user's business, or not known
+		return nil, nil, err // also if the user may not read scenarios, or the cluster has no such type
 	}
 	return nil, s, nil
 }
@@ -77,7 +77,8 @@ func (c *command) approve() *cobra.Command {
 	return approve
 }
 
-// mayBeApproved refuses what the API server would refuse in fewer words.
+// mayBeApproved refuses an approval that the API server would refuse, with a shorter
+// message.
 func mayBeApproved(s *v1beta1.DisruptionScenario, step string) error {
 	var names []string
 	for _, known := range s.Spec.Steps {
@@ -173,7 +174,7 @@ func (c *command) stopScenario(ctx context.Context, client *cluster.Client, s *v
 			return silently(exitStuck)
 		}
 		text := fmt.Sprintf("%s/%s: %d disruptions are being cleaned", s.Namespace, s.Name, left)
-		p.say(text, text)
+		p.show(text, text)
 		select {
 		case <-ctx.Done():
 		case <-time.After(refresh):

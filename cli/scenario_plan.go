@@ -15,14 +15,14 @@ import (
 type scenarioPlan struct {
 	Scenario string     `json:"scenario"`
 	Steps    []stepPlan `json:"steps"`
-	// Refusals are why the scenario itself would not be taken.
+	// Refusals are why the scenario itself would be refused.
 	Refusals []string `json:"refusals,omitempty"`
 }
 
-// stepPlan is what one step would do, were it done now.
+// stepPlan is what one step would do if it ran now.
 type stepPlan struct {
 	Name string `json:"name"`
-	// When it is done, if not always.
+	// When is the condition of the step; nil if it always runs.
 	When        *v1beta1.ScenarioCondition `json:"when,omitempty"`
 	Wait        string                     `json:"wait,omitempty"`
 	Approval    string                     `json:"approval,omitempty"`
@@ -61,8 +61,8 @@ func planOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.Disr
 	return p, nil
 }
 
-// candidateNames are the names of the candidates of each disruption; of one whose
-// candidates nobody may list there are none.
+// candidateNames are the names of the candidates of each disruption; empty for a disruption
+// whose candidates the user may not list.
 func candidateNames(step v1beta1.ScenarioStep, plans []plan.Plan) []map[string]bool {
 	all := make([]map[string]bool, len(plans))
 	for i, p := range plans {
@@ -74,7 +74,7 @@ func candidateNames(step v1beta1.ScenarioStep, plans []plan.Plan) []map[string]b
 	return all
 }
 
-// refused is true when the scenario, or one of its disruptions, would not be carried out now.
+// refused is true when the scenario, or one of its disruptions, would be refused now.
 func (p scenarioPlan) refused() bool {
 	refused := len(p.Refusals) > 0
 	for _, step := range p.Steps {
@@ -106,17 +106,17 @@ func (c *command) showScenarioPlan(p scenarioPlan, output format) error {
 }
 
 func (c *command) showStepPlan(number int, step stepPlan, everything bool) {
-	said := explain.When(step.When)
+	text := explain.When(step.When)
 	switch {
 	case step.Wait != "":
-		said += "waits for " + step.Wait
+		text += "waits for " + step.Wait
 	case step.Approval != "":
-		said += "waits for a person: " + step.Approval
+		text += "waits for a person: " + step.Approval
 	}
-	if said = strings.TrimSuffix(said, ": "); said != "" {
-		said = ": " + said
+	if text = strings.TrimSuffix(text, ": "); text != "" {
+		text = ": " + text
 	}
-	_, _ = fmt.Fprintf(c.out, "%s%s\n", c.paint(bold, fmt.Sprintf("step %d, %s", number, step.Name)), said)
+	_, _ = fmt.Fprintf(c.out, "%s%s\n", c.paint(bold, fmt.Sprintf("step %d, %s", number, step.Name)), text)
 	for _, d := range step.Disruptions {
 		_, _ = fmt.Fprintln(c.out, "  "+c.paint(bold, d.Disruption))
 		c.lines(d.Lines(everything))

@@ -25,7 +25,7 @@ spec:
   - {name: look, approval: {message: is the shop open}}
 `
 
-// scenario creates one of a burning step and an approval.
+// scenario creates a scenario with a step of CPU pressure and an approval.
 func (l *live) scenario(name string) *v1beta1.DisruptionScenario {
 	l.t.Helper()
 	s := &v1beta1.DisruptionScenario{
@@ -56,8 +56,8 @@ func (l *live) getScenario(name string) *v1beta1.DisruptionScenario {
 	return s
 }
 
-// letScenarioGo takes the finalizer off, as the workflow does in the end.
-func (l *live) letScenarioGo(name string) {
+// finalizeScenario removes the finalizer, as the workflow does in the end.
+func (l *live) finalizeScenario(name string) {
 	l.t.Helper()
 	l.Must(l.Plain.Patch(types.MergePatchType).Namespace(l.Shop).Resource("disruptionscenarios").Name(name).
 		Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(l.Context()).Error())
@@ -82,7 +82,7 @@ func TestPlanOfAScenario(t *testing.T) {
 	}
 	l.want(plan(strings.Replace(plannedScenario, "app: db", "app: none", 1)), exitError, "no pod matches the selector", "2, drawn at random from 4 candidates")
 	l.want(plan(plannedScenario, "--as", "nobody"), exitError, "forbidden")
-	l.letScenarioGo(l.scenario("day").Name)
+	l.finalizeScenario(l.scenario("day").Name)
 	l.want(plan(plannedScenario), exitError, "refused", `"day" already exists`)
 }
 
@@ -101,7 +101,7 @@ func TestListAndStatusOfScenarios(t *testing.T) {
 	ref := l.Disruption("day", nil)
 	l.want(l.squall("status", "day"), exitOK, l.Shop+"/day")
 	l.want(l.squall("status", "scenario/day"), exitOK, "1. look: Suspended")
-	l.letGo(ref)
+	l.finalize(ref)
 	l.scenarioBecomes("day", `{"phase":"Finished","verdict":"Failed","message":"step burn did not pass","steps":[{"name":"look","phase":"Finished","approvedBy":"ann",`+
 		`"startedAt":"2026-11-20T12:00:00Z","endedAt":"2026-11-20T12:01:00Z"},{"name":"look-again","phase":"Finished","verdict":"Failed","startedAt":"2026-11-20T12:01:00Z",`+
 		`"endedAt":"2026-11-20T12:03:00Z","disruptions":[{"name":"d-1-1","ending":"expired","verdict":"Failed"}]}]}`)
@@ -112,7 +112,7 @@ func TestListAndStatusOfScenarios(t *testing.T) {
 	}
 }
 
-// Who approves is written under the own name, once, while the step waits.
+// squall writes the name of the person who approves, once, while the step waits.
 func TestApprove(t *testing.T) {
 	l := newLive(t)
 	l.scenario("day")
@@ -145,7 +145,7 @@ func TestStopOfAScenario(t *testing.T) {
 		l.scenario("day")
 		ended := l.begin("stop", "day")
 		deleting("day")
-		l.letScenarioGo("day")
+		l.finalizeScenario("day")
 		l.want(<-ended, exitOK, "nothing is left of scenario "+l.Shop+"/day")
 	})
 	t.Run("it does not wait when that is not wanted, or no longer than it may", func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestStopOfAScenario(t *testing.T) {
 		l.want(l.squall("stop", "scenario/detached", "--detach"), exitOK, "is being ended")
 		deleting("detached")
 		l.want(l.squall("stop", "scenario/detached", "--timeout", "10ms"), exitError, "the clean-up continues")
-		l.letScenarioGo("detached")
+		l.finalizeScenario("detached")
 	})
 	t.Run("it says which of its disruptions is stuck", func(t *testing.T) {
 		l := l.in(t)
@@ -167,7 +167,7 @@ func TestStopOfAScenario(t *testing.T) {
 			status.Phase, status.IsStuckOnRemoval = v1beta1.PhaseStuck, true
 		})
 		l.want(l.squall("stop", "night"), exitStuck, l.Shop+"/"+ref.Name, "Stuck")
-		l.letGo(ref)
-		l.letScenarioGo("night")
+		l.finalize(ref)
+		l.finalizeScenario("night")
 	})
 }

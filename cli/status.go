@@ -14,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/cli/view"
 )
 
-// tone is how a text of package view looks.
+// tone paints a text of package view.
 func (s streams) tone(tone view.Tone, text string) string {
 	switch tone {
 	case view.Good:
@@ -84,7 +84,7 @@ func (c *command) describe(d *v1beta1.Disruption, everything bool) {
 	c.lines(view.Disruption(d, time.Now(), everything))
 }
 
-// overview is what is going on.
+// overview is what is in force and what has not ended.
 type overview struct {
 	// EmergencyStops are those in force; nil if the user may not list them.
 	EmergencyStops []v1beta1.EmergencyStop `json:"emergencyStops"`
@@ -116,7 +116,7 @@ func (c *command) overview(cmd *cobra.Command, flags *clusterFlags, output forma
 		return output.write(c.out, o)
 	}
 	for i := range stops.Items {
-		c.sayStop(&stops.Items[i])
+		c.printStop(&stops.Items[i])
 	}
 	if len(o.Disruptions) == 0 {
 		_, _ = fmt.Fprintln(c.out, "nothing is disrupted")

@@ -85,7 +85,7 @@ func (c *command) awaitGone(ctx context.Context, client *cluster.Client, ref v1b
 			}
 			last, stuck = d, view.Stuck(d)
 			text := fmt.Sprintf("%s/%s: %s", d.Namespace, d.Name, view.Phase(d).Text)
-			p.say(text, fmt.Sprintf("%s, %s", text, time.Since(began).Round(time.Second)))
+			p.show(text, fmt.Sprintf("%s, %s", text, time.Since(began).Round(time.Second)))
 			return stuck
 		},
 		Away: func(err error) { p.note(client.Unreachable(err).Error()) },

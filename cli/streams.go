@@ -15,15 +15,15 @@ import (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	// terminal is true if out is a terminal, and color if it takes colours. errTerminal and
-	// errColor are the same of err.
+	// terminal is true if out is a terminal, and color if it accepts colours. errTerminal
+	// and errColor are the same of err.
 	terminal, color       bool
 	errTerminal, errColor bool
 	// width returns the columns of err's terminal, 0 if they are unknown. May be nil.
 	width func() int
 	// asks is true when a person can answer questions.
 	asks bool
-	// interrupts are the signals that a command answers which does not simply end.
+	// interrupts are the signals that a command answers instead of ending.
 	interrupts <-chan os.Signal
 	// clock is the time; nil is that of the machine.
 	clock func() time.Time

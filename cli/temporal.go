@@ -15,8 +15,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
-// temporalFlags say where Temporal is, as for the other programs, and where
-// Squall's worker runs, which knows it otherwise.
+// temporalFlags are the address of Temporal, as for the other programs, and the namespace
+// of Squall's worker, whose settings have the address otherwise.
 type temporalFlags struct{ system string }
 
 func (f *temporalFlags) add(to *cobra.Command) {
@@ -25,8 +25,8 @@ func (f *temporalFlags) add(to *cobra.Command) {
 	systemNamespaceFlag(to, &f.system)
 }
 
-// dial returns a client of Temporal, which the caller closes, and what it was reached by.
-// With an address, it also works without a cluster.
+// dial returns a client of Temporal, which the caller closes, and the settings that reached
+// it. With an address, it also works without a cluster.
 func (f *temporalFlags) dial(ctx context.Context, cmd *cobra.Command, of *cluster.Client) (client.Client, settings.Temporal, error) {
 	where, err := settings.ReadTemporal(cmd.Flags())
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a program in a terminal of its own, and a person before it.
+// terminal is a program in a terminal of its own, with a simulated person.
 type terminal struct {
 	t      *testing.T
 	person *os.File

@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// uninstallStop is the emergency stop that keeps new disruptions away meanwhile.
+// uninstallStop is the emergency stop that refuses new disruptions meanwhile.
 const uninstallStop = "uninstall"
 
 func (c *command) uninstall() *cobra.Command {
@@ -64,7 +64,7 @@ func (c *command) uninstall() *cobra.Command {
 	return command
 }
 
-// remains are what an installation must not leave behind.
+// remains are the objects that an uninstalled Squall must not leave behind.
 type remains struct {
 	repeated, disruptions, chaosPods, records int
 	// stuck are disruptions that wait for a person.
@@ -75,7 +75,7 @@ func (r remains) String() string {
 	return fmt.Sprintf("%d DisruptionCrons, DisruptionRollouts and DisruptionScenarios, %d disruptions, %d chaos pods and %d records are left", r.repeated, r.disruptions, r.chaosPods, r.records)
 }
 
-// emptied stops everything, and returns once nothing is left but what is stuck.
+// emptied stops everything, and returns once only stuck disruptions are left, or nothing.
 func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosNamespace string) error {
 	err := client.CreateEmergencyStop(ctx, &v1beta1.EmergencyStop{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "EmergencyStop"},
@@ -107,7 +107,7 @@ func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosName
 			}
 			return silently(exitStuck)
 		}
-		p.say(left.String(), left.String())
+		p.show(left.String(), left.String())
 		select {
 		case <-ctx.Done():
 		case <-time.After(refresh):
@@ -115,7 +115,7 @@ func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosName
 	}
 }
 
-// leftOf counts what is left, and asks for the end of what is not ending if it should.
+// leftOf counts what is left. With end it deletes what is not being deleted yet.
 func (c *command) leftOf(ctx context.Context, client *cluster.Client, chaosNamespace string, end bool) (remains, error) {
 	var left remains
 	repeated, err := client.Repeated(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/cli/manifest"
 )
 
-// validated is what is said of one document.
+// validated is the result of one document.
 type validated struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line"`
@@ -63,7 +63,7 @@ func (c *command) showValidated(out io.Writer, documents []manifest.Document, ou
 		}
 	} else {
 		for _, v := range shown {
-			c.sayValidated(out, v)
+			c.printValidated(out, v)
 		}
 	}
 	if checked == 0 {
@@ -75,7 +75,7 @@ func (c *command) showValidated(out io.Writer, documents []manifest.Document, ou
 	return nil
 }
 
-func (c *command) sayValidated(out io.Writer, v validated) {
+func (c *command) printValidated(out io.Writer, v validated) {
 	where := fmt.Sprintf("%s:%d", v.File, v.Line)
 	if v.Document != "" {
 		where += ": " + v.Document

@@ -42,7 +42,8 @@ func thisBuild() build {
 // line is the build for people.
 func (b build) line() string { return version.Line(b.Version, b.Revision, b.Modified) }
 
-// version is what package version says by itself where it can, and more.
+// version prints what package version prints before the program starts, and has more
+// formats.
 func (c *command) version() *cobra.Command {
 	var output format
 	command := &cobra.Command{

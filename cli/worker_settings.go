@@ -14,14 +14,13 @@ import (
 	"github.com/squall-chaos/squall/settings"
 )
 
-// workerSettings are those of the worker by which it chooses targets and judges how
-// many they are.
+// workerSettings are the worker's settings for the selection and the number of targets.
 type workerSettings struct {
 	chaos, system string
 	controlPlane  bool
 	safeMode      string
 	thresholds    policy.Thresholds
-	// assumed says which of them are assumed and why; empty if they were read.
+	// assumed names the assumed settings and the reason; empty if they were read.
 	assumed string
 }
 
@@ -30,9 +29,9 @@ func systemNamespaceFlag(to *cobra.Command, into *string) {
 	to.Flags().StringVar(into, "system-namespace", targets.DefaultSystem, "namespace of the worker and the controller")
 }
 
-// workerSettingsOf reads the settings of the worker in a namespace. What cannot be read
-// is assumed to be as it is by default. chaos is the namespace of the chaos pods, unless
-// the worker knows better and nobody named it.
+// workerSettingsOf reads the settings of the worker in a namespace, and assumes the
+// defaults of those it cannot read. chaos is the namespace of the chaos pods, which the
+// worker's setting replaces unless the user named it.
 func workerSettingsOf(ctx context.Context, client *cluster.Client, system, chaos string, chaosNamed bool) workerSettings {
 	s := workerSettings{chaos: chaos, system: system, safeMode: policy.SwitchWarn, thresholds: policy.DefaultThresholds}
 	values, err := client.WorkerSettings(ctx, system)
@@ -46,7 +45,8 @@ func workerSettingsOf(ctx context.Context, client *cluster.Client, system, chaos
 	return s
 }
 
-// take sets what is set. A value that the worker would not take changes nothing.
+// take stores the values that are set. A value that the worker would refuse changes
+// nothing.
 func (s *workerSettings) take(values map[string]string, chaosNamed bool) error {
 	var wrong []error
 	read := func(setting string, into func(value string) error) {
@@ -76,7 +76,8 @@ func parsed[T any](into *T, value string, parse func(string) (T, error)) error {
 	return err
 }
 
-// judge says what the worker has against so many targets: a refusal if it enforces that.
+// judge is the worker's objection to so many targets: a refusal if safe mode is enforced,
+// else a warning.
 func (s workerSettings) judge(tooMany string) (refusal, warning string) {
 	switch {
 	case tooMany == "" || s.safeMode == policy.SwitchOff:

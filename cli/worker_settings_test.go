@@ -42,7 +42,7 @@ func (l *live) set(values map[string]string) {
 	l.Must(err)
 }
 
-// A plan judges by what the operator has set, and says what it could not know.
+// A plan uses the operator's settings, and names what it could not know.
 func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(4, nil)
@@ -50,10 +50,10 @@ func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 	plan := func(manifest string, more ...string) call {
 		return do(t.Context(), manifest, append([]string{"plan", "-", "--system-namespace", l.Shop}, more...)...)
 	}
-	quiet := func(got call, words string) {
+	quiet := func(got call, text string) {
 		t.Helper()
-		if strings.Contains(got.out, words) {
-			t.Errorf("it says %q:\n%s", words, got.out)
+		if strings.Contains(got.out, text) {
+			t.Errorf("it prints %q:\n%s", text, got.out)
 		}
 	}
 	l.want(plan(most), exitOK, "assumed", "control-plane-nodes false, safe-mode warn, limits 80 % and 66 %", "there is no deployment squall-worker in namespace "+l.Shop,
@@ -85,7 +85,8 @@ func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 	l.set(map[string]string{"SQUALL_CONTROL_PLANE_NODES": "true"})
 	l.want(plan(ofNode), exitOK, node.Name)
 
-	// Records are where the worker keeps them, unless somebody says where.
+	// The worker keeps records in its chaos namespace, unless --chaos-namespace names
+	// another.
 	holder := l.Get(l.Disruption("holder", nil))
 	healthy, err := l.Store.Healthy(t.Context(), holder)
 	l.Must(err)
@@ -96,7 +97,7 @@ func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 	quiet(plan(planned, "--chaos-namespace", "elsewhere"), "held by")
 }
 
-// Who may not read the settings is told what was assumed, and why.
+// A user who may not read the settings sees which were assumed, and why.
 func TestPlanOfWhoMayNotReadTheSettings(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(2, nil)

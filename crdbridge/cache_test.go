@@ -33,17 +33,17 @@ func TestAPanicCostsOneDisruptionItsTurn(t *testing.T) {
 }
 
 // rule I16
-func TestTheCacheHoldsWhatAHandlerIsToldOf(t *testing.T) {
+func TestTheCacheHoldsWhatAHandlerReceives(t *testing.T) {
 	b := newBridge(t).start()
 	informer, err := b.Manager.GetCache().GetInformer(t.Context(), &v1beta1.Disruption{})
 	b.Must(err)
-	var told, behind atomic.Int32
+	var received, behind atomic.Int32
 	look := func(object any) {
 		d, ok := object.(*v1beta1.Disruption)
 		if !ok || d.Namespace != b.Namespace {
 			return
 		}
-		told.Add(1)
+		received.Add(1)
 		var held v1beta1.Disruption
 		err := b.Manager.GetClient().Get(context.Background(), client.ObjectKeyFromObject(d), &held)
 		if err != nil || version(held) < version(*d) {
@@ -55,12 +55,12 @@ func TestTheCacheHoldsWhatAHandlerIsToldOf(t *testing.T) {
 	defer func() { _ = informer.RemoveEventHandler(registered) }()
 	const many = 20
 	for i := range many {
-		d := b.Create(fmt.Sprint("told-", i))
+		d := b.Create(fmt.Sprint("received-", i))
 		b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"edit":"1"}}}`))))
 	}
-	bridgetest.Eventually(t, bridgetest.Soon, "all are told", func() bool { return told.Load() >= 2*many })
+	bridgetest.Eventually(t, bridgetest.Soon, "all are received", func() bool { return received.Load() >= 2*many })
 	if n := behind.Load(); n != 0 {
-		t.Errorf("the cache was behind what it told in %d of %d cases", n, told.Load())
+		t.Errorf("the cache was behind its events in %d of %d cases", n, received.Load())
 	}
 }
 

@@ -16,39 +16,39 @@ import (
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
-// Config is everything the bridge can be told.
+// Config has all settings of the bridge.
 type Config struct {
 	Temporal       settings.Temporal `mapstructure:",squash"`
 	ChaosNamespace string            `mapstructure:"chaos-namespace"`
-	// WatchNamespaces are the namespaces whose Disruptions the bridge looks
-	// after: Squall for one team. Empty means all.
+	// WatchNamespaces are the namespaces whose Disruptions the bridge handles, for an
+	// installation of one team. Empty means all.
 	WatchNamespaces         []string         `mapstructure:"watch-namespaces"`
 	HealthAddress           string           `mapstructure:"health-address"`
 	Metrics                 settings.Metrics `mapstructure:",squash"`
 	LeaderElection          bool             `mapstructure:"leader-election"`
 	LeaderElectionNamespace string           `mapstructure:"leader-election-namespace"`
-	// LeaderElectionLease is how long a bridge that was killed keeps others from
-	// acting: in whole seconds, at least 2.
+	// LeaderElectionLease is how long a bridge that was killed keeps others from acting: in
+	// whole seconds, at least 2.
 	LeaderElectionLease time.Duration `mapstructure:"leader-election-lease"`
-	// OnInit is about the admission webhook that holds starting pods back.
+	// OnInit configures the admission webhook that holds starting pods back.
 	OnInit oninit.Settings `mapstructure:",squash"`
-	// PodOps lets the bridge move pods that opted in through PodOpsLifecycle.
+	// PodOps configures the driver of pods that opted in to PodOpsLifecycle.
 	PodOps podops.Settings `mapstructure:",squash"`
-	// Requesters notes who asks for a Disruption.
+	// Requesters configures the webhook that records who requests a Disruption.
 	Requesters requester.Settings `mapstructure:",squash"`
 	// WebhookClientCA is a file with the authorities that sign certificates of API
 	// servers. With it no webhook answers any other client. Without it graceful-delete
 	// writes nothing.
 	WebhookClientCA string `mapstructure:"webhook-client-ca"`
-	// PollInterval is how often Temporal is asked for what nothing in the cluster
-	// tells, see temporal.PollInterval.
+	// PollInterval is how often the bridge asks Temporal for facts that no watch of the
+	// cluster shows, see temporal.PollInterval.
 	PollInterval time.Duration `mapstructure:"poll-interval"`
-	// MinimumCronFrequency is the shortest time between the end of a cron's run and
-	// the next one.
+	// MinimumCronFrequency is the shortest time between the end of a cron's run and the
+	// next one.
 	MinimumCronFrequency time.Duration `mapstructure:"minimum-cron-frequency"`
 	// TTLAfterFinished is how long after its end a Disruption is deleted; 0 means never.
 	TTLAfterFinished time.Duration `mapstructure:"ttl-after-finished"`
-	// Traces of what the bridge starts, which it sends nowhere unless told where.
+	// Traces configures the traces of what the bridge starts; by default it sends none.
 	Traces   settings.Traces `mapstructure:",squash"`
 	LogLevel string          `mapstructure:"log-level"`
 }
@@ -136,7 +136,8 @@ func (c Config) check() error {
 	return err
 }
 
-// checkWebhooks: each has a certificate that is kept somewhere, and a port.
+// checkWebhooks requires a place to store each webhook's certificate, and a port of its
+// own.
 func (c Config) checkWebhooks() error {
 	used := map[int]string{}
 	for _, w := range []struct {
@@ -164,8 +165,8 @@ func (c Config) checkWebhooks() error {
 	return nil
 }
 
-// connection is lazy: the bridge starts, and says so in every Disruption, while
-// Temporal is away.
+// connection is lazy: the bridge starts while Temporal is away, and reports that in every
+// Disruption.
 func (c Config) connection() connect.Settings {
 	s := c.Temporal.Connect()
 	s.Lazy = true

@@ -136,7 +136,7 @@ func withFile(t *testing.T, content string, args []string) []string {
 	return append([]string{"--config=" + path}, args...)
 }
 
-// defaults are the settings of a bridge that is told nothing.
+// defaults are the settings of a bridge without flags or environment.
 func defaults(t *testing.T) Config {
 	t.Helper()
 	c, err := readConfig(nil, new(bytes.Buffer))

@@ -23,8 +23,8 @@ import (
 // rules T1, I10
 func TestOneOfTwoBridgesActsWhateverBecomesOfIt(t *testing.T) {
 	b, server := newBridgeOfItsOwn(t), sharedTemporal(t)
-	// Short, so that the test is. A leader that is too slow for it ends and is
-	// started again, as a kubelet would: that is one blow more.
+	// The lease is short, so that the test is. A leader that renews too late ends and is
+	// started again, as a kubelet would: the test must survive that as well.
 	b.config.LeaderElection, b.config.LeaderElectionLease = true, 4*time.Second
 	p := &pair{bridge: b, server: server}
 	p.start()
@@ -34,7 +34,7 @@ func TestOneOfTwoBridgesActsWhateverBecomesOfIt(t *testing.T) {
 	begin := func(name string) {
 		d := b.Disrupt(strings.ReplaceAll(name, " ", "-"))
 		all = append(all, d)
-		p.eventually(name+": it has a workflow that was told", func() bool {
+		p.eventually(name+": it has a workflow that was informed", func() bool {
 			return server.runs(t, d) == 1 && server.signals(t, d)[contract.SignalObserved] > 0
 		})
 		t.Logf("%s: after %d bridges", name, len(p.replicas))
@@ -93,7 +93,7 @@ func TestOneOfTwoBridgesActsWhateverBecomesOfIt(t *testing.T) {
 	}
 }
 
-// pair is two bridges that elect a leader, and those that were there before.
+// pair is two bridges that elect a leader, and the earlier processes of both.
 type pair struct {
 	*bridge
 	server   *temporalServer
@@ -103,8 +103,8 @@ type pair struct {
 	next *strike // nil if none is armed
 }
 
-// strike is a signal to the bridge that makes a call, as it makes it or when it
-// is answered.
+// strike is a signal to the bridge that makes a call, as it makes it or when it is
+// answered.
 type strike struct {
 	call     string
 	answered bool
@@ -118,14 +118,14 @@ func (p *pair) arm(s *strike) {
 	p.next = s
 }
 
-// armed is true until the strike was dealt.
+// armed is true until the strike has hit.
 func (p *pair) armed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.next != nil
 }
 
-// take is the strike for a call, which is dealt once.
+// take returns the strike for a call, once.
 func (p *pair) take(call string, answered bool) *strike {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +163,7 @@ func (p *pair) start() {
 	p.replicas = append(p.replicas, r)
 }
 
-// meets deals the strike for a call, if there is one.
+// meets sends the strike for a call, if there is one.
 func (r *replica) meets(call string, answered bool) error {
 	s := r.pair.take(call, answered)
 	if s == nil {
@@ -198,7 +198,7 @@ func (r *replica) note(what string) error {
 	return nil
 }
 
-// isWrite is true of a request that changes something beside the lease.
+// isWrite is true of a request that changes anything beside the lease.
 func isWrite(what string) bool {
 	verb, resource, _ := strings.Cut(what, " ")
 	return resource != "leases" && verb != http.MethodGet && verb != "LIST" && verb != "WATCH"
@@ -206,7 +206,7 @@ func isWrite(what string) bool {
 
 func (r *replica) after(request *http.Request, response *http.Response) {
 	what := bridgetest.Describe(request)
-	_ = r.meets(what, true) // who was killed hears no answer
+	_ = r.meets(what, true) // a killed process receives no answer
 	if (what != "PUT leases" && what != "POST leases") || response.StatusCode >= http.StatusMultipleChoices {
 		return
 	}
@@ -251,10 +251,10 @@ func (r *replica) loses(t *testing.T) {
 	}
 }
 
-// lost is what a leader says that could not renew its lease.
+// lost is the message of a leader that could not renew its lease.
 const lost = "leader election lost"
 
-// eventually keeps two running meanwhile, as a Deployment would.
+// eventually keeps two processes running meanwhile, as a Deployment would.
 func (p *pair) eventually(what string, is func() bool) {
 	p.T.Helper()
 	bridgetest.Eventually(p.T, 5*time.Minute, what, func() bool {
@@ -271,7 +271,7 @@ func (p *pair) eventually(what string, is func() bool) {
 	})
 }
 
-// elected waits until one that runs leads. It leads as long as it runs.
+// elected waits until a running process leads. It leads as long as it runs.
 func (p *pair) elected() (leader *replica) {
 	p.T.Helper()
 	p.eventually("a bridge leads", func() bool {

@@ -1,9 +1,8 @@
-// Command crdbridge is the bridge between the Kubernetes API and Temporal: it
-// watches Disruptions, starts one workflow for each, and tells the workflow
-// when something changed that it must act on. It decides nothing: it never
-// selects, creates or judges, and deletes chaos pods only when a person made an
-// EmergencyStop. Killed at any moment, it goes on from the state of the cluster
-// when it is back.
+// Command crdbridge is the bridge between the Kubernetes API and Temporal. It watches
+// Disruptions, starts one workflow for each, and signals the workflow the changes that it
+// must act on. It decides nothing: it never selects, creates or judges. It deletes chaos
+// pods only when a person made an EmergencyStop. If it is killed at any moment, it resumes
+// from the state of the cluster.
 package main
 
 import (

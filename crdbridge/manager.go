@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// leaseName is the lease bridges elect with.
+	// leaseName is the lease that bridges elect a leader with.
 	leaseName = "squall-crdbridge"
 	// stopTimeout bounds a stop on SIGTERM. A call in flight ends with its context.
 	stopTimeout = 2500 * time.Millisecond
@@ -45,7 +45,7 @@ func newManager(c Config, cluster *rest.Config, client temporal.Client, registry
 	return assemble(c, cluster, options, client, registry)
 }
 
-// metricsFilter lets those read the page of metrics whom the settings let.
+// metricsFilter restricts the page of metrics as the settings require.
 func (c Config) metricsFilter(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 	return func(_ logr.Logger, page http.Handler) (http.Handler, error) { return c.Metrics.Page(page), nil }, nil
 }
@@ -76,7 +76,7 @@ func managerOptions(c Config) (manager.Options, error) {
 	}, nil
 }
 
-// assemble is the list of everything the bridge consists of.
+// assemble builds the manager with every controller and webhook of the bridge.
 func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal.Client, registry prometheus.Registerer) (manager.Manager, error) {
 	cluster = rest.CopyConfig(cluster)
 	cluster.QPS = -1 // the API server's own priorities and fairness decide

@@ -41,8 +41,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// newBridgeOfItsOwn is one that looks after its own namespace only, so that the
-// test, which mostly waits, runs beside others that do the same.
+// newBridgeOfItsOwn handles only its own namespace. So the test, which mostly waits, runs
+// beside others that do the same.
 func newBridgeOfItsOwn(t *testing.T) *bridge {
 	t.Helper()
 	t.Parallel()
@@ -51,8 +51,7 @@ func newBridgeOfItsOwn(t *testing.T) *bridge {
 	return b
 }
 
-// asProgram makes the test binary the program itself, so that what is killed
-// here is what is shipped.
+// asProgram makes the test binary the program itself, so that a test kills what is shipped.
 const asProgram = "SQUALL_TEST_AS_PROGRAM"
 
 // rules T1, I10
@@ -69,7 +68,7 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 		began := time.Now()
 		first.end(t, syscall.SIGTERM)
 		t.Logf("stopped after %s", time.Since(began))
-		// A lease that was not freed would be waited for.
+		// The test would wait for a lease that was not freed.
 		if b.leader() == leader {
 			t.Error("it has ended and holds the lease")
 		}
@@ -84,7 +83,7 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 		began := time.Now()
 		second.end(t, syscall.SIGKILL)
 		b.waitForLeader(leader)
-		// The lease from its last renewal, then a try now and then.
+		// The wait is the lease from its last renewal, and the pause between two attempts.
 		t.Logf("taken over after %s", time.Since(began))
 	})
 	b.oneWorkflow(server, b.Disrupt("under-the-third"))
@@ -113,14 +112,14 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 
 	server.Kill()
 	during := b.Disrupt("during")
-	bridgetest.Eventually(t, bridgetest.Soon, "the disruption says so", func() bool { return bridgetest.Condition(b.Get(during)).Reason == condition.ReasonUnreachable })
+	bridgetest.Eventually(t, bridgetest.Soon, "the disruption reports it", func() bool { return bridgetest.Condition(b.Get(during)).Reason == condition.ReasonUnreachable })
 	b.SetPhase(chaos, corev1.PodFailed)
 	b.Must(b.Kube.Delete(t.Context(), before))
-	bridgetest.Eventually(t, bridgetest.Soon, "the one that runs says so too", func() bool { return bridgetest.Condition(b.Get(before)).Reason == condition.ReasonUnreachable })
+	bridgetest.Eventually(t, bridgetest.Soon, "the one that runs reports it too", func() bool { return bridgetest.Condition(b.Get(before)).Reason == condition.ReasonUnreachable })
 
-	bridgetest.Eventually(t, bridgetest.Soon, "one with nothing to tell says so too", func() bool { return bridgetest.Condition(b.Get(quiet)).Reason == condition.ReasonUnreachable })
+	bridgetest.Eventually(t, bridgetest.Soon, "one with nothing to send reports it too", func() bool { return bridgetest.Condition(b.Get(quiet)).Reason == condition.ReasonUnreachable })
 
-	program.end(t, syscall.SIGKILL) // and the bridge forgets what it knew
+	program.end(t, syscall.SIGKILL) // and the bridge loses its state
 	program = b.program(server)
 	server.Start()
 	began := time.Now()
@@ -157,9 +156,9 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	}
 }
 
-// A bridge that is sent to a Temporal without its namespace, or without the
-// search attributes, says in every Disruption what is missing and how to mend it.
-func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
+// A bridge whose Temporal lacks the namespace or the search attributes reports in every
+// Disruption what is missing and how to add it.
+func TestBridgeReportsWhatTemporalLacks(t *testing.T) {
 	server := startTemporal(t)
 	_, err := server.client.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
 		Namespace: "bare", WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
@@ -177,7 +176,7 @@ func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
 			program := b.program(server)
 			d := b.Disrupt("refused")
 			var got metav1.Condition
-			bridgetest.Eventually(t, bridgetest.Soon, "the condition says what to do", func() bool {
+			bridgetest.Eventually(t, bridgetest.Soon, "the condition has what to do", func() bool {
 				got = bridgetest.Condition(b.Get(d))
 				return got.Reason == "TemporalRefused" && strings.Contains(got.Message, want[len(want)-1])
 			})
@@ -190,38 +189,38 @@ func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
 	}
 }
 
-// Temporal itself tells that nobody works for it, that a workflow cannot go on, and that
-// nobody asks probes, which concerns a disruption with probes alone.
+// Temporal shows that no worker polls, that a workflow is blocked, and that no program
+// polls for probes. The last concerns only disruptions with probes.
 func TestWorkThatDoesNotGoOnIsSeen(t *testing.T) {
 	b, server := newBridgeOfItsOwn(t), startTemporal(t)
 	b.program(server)
 	d := b.Disrupt("still")
-	says := func(d *v1beta1.Disruption, reason, words string) {
+	waitsFor := func(d *v1beta1.Disruption, reason, message string) {
 		t.Helper()
 		began := time.Now()
-		bridgetest.Eventually(t, 2*time.Minute, "the disruption says "+reason, func() bool {
+		bridgetest.Eventually(t, 2*time.Minute, "the disruption has reason "+reason, func() bool {
 			c := bridgetest.Condition(b.Get(d))
-			return c.Reason == reason && strings.Contains(c.Message, words)
+			return c.Reason == reason && strings.Contains(c.Message, message)
 		})
 		t.Logf("%s after %s", reason, time.Since(began))
 	}
-	says(d, "NoWorker", "squall-worker")
+	waitsFor(d, "NoWorker", "squall-worker")
 	stop := server.work(t, broken)
-	says(d, "WorkflowTaskFailing", "WorkflowWorkerUnhandledFailure")
+	waitsFor(d, "WorkflowTaskFailing", "WorkflowWorkerUnhandledFailure")
 	stop()
 	server.work(t, idle)
-	says(d, "TemporalReached", "")
+	waitsFor(d, "TemporalReached", "")
 
 	probed := b.Disrupt("probed", func(d *v1beta1.Disruption) {
 		ready := v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": "shop"}}}
 		d.Spec.SteadyState = &v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop", ProbeHandler: ready}}}
 	})
-	says(probed, "NoProber", "Deployment squall-probes")
-	says(d, "TemporalReached", "")
+	waitsFor(probed, "NoProber", "Deployment squall-probes")
+	waitsFor(d, "TemporalReached", "")
 	server.poll(t, contract.ProbeTaskQueue, func(w worker.Worker) {
 		w.RegisterActivityWithOptions(func() error { return nil }, activity.RegisterOptions{Name: "AskProbes"})
 	})
-	says(probed, "TemporalReached", "")
+	waitsFor(probed, "TemporalReached", "")
 }
 
 // rule I8
@@ -238,13 +237,13 @@ func TestAHandlerThatChangesACachedObjectCrashes(t *testing.T) {
 			child.Env = append(os.Environ(), "SQUALL_TEST_MUTATE="+how, "SQUALL_TEST_MUTATE_IN="+b.Namespace, "KUBECONFIG="+kubeconfigFile(t))
 			out, err := child.CombinedOutput()
 			if err == nil || !bytes.Contains(out, []byte("ALTERED")) {
-				t.Errorf("the process ended with %v, want a crash that says ALTERED:\n%s", err, out)
+				t.Errorf("the process ended with %v, want a crash with ALTERED:\n%s", err, out)
 			}
 		})
 	}
 }
 
-// mutate is a bridge with a defect: something changes what it got from the cache.
+// mutate is a bridge with a defect: it changes an object of the cache.
 func mutate(t *testing.T, how string) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -259,7 +258,7 @@ func mutate(t *testing.T, how string) {
 	if how == "a predicate changes what it was given" {
 		alters := predicate.NewPredicateFuncs(func(o client.Object) bool {
 			if o.GetNamespace() == os.Getenv("SQUALL_TEST_MUTATE_IN") {
-				o.SetGenerateName("altered") // a map that others read meanwhile would end the process by itself
+				o.SetGenerateName("altered") // a map that others read meanwhile would itself end the process
 			}
 			return false
 		})
@@ -322,7 +321,7 @@ func TestHealthAndMetricsAreServed(t *testing.T) {
 type process struct {
 	command *exec.Cmd
 	done    chan struct{}
-	// err and out are how it ended and what it said, once done is closed.
+	// err and out are how it ended and its output, once done is closed.
 	err error
 	out bytes.Buffer
 }
@@ -332,7 +331,7 @@ func (b *bridge) program(server *temporalServer) *process {
 	return b.programAt(kubeconfigFile(b.T), server.Address)
 }
 
-// programAt is a bridge that finds its API server by a file, and Temporal at an address.
+// programAt starts a bridge with the kubeconfig, and Temporal at an address.
 func (b *bridge) programAt(kubeconfig, temporal string) *process {
 	b.T.Helper()
 	p := &process{command: exec.Command(executable(b.T)), done: make(chan struct{})}
@@ -356,13 +355,13 @@ func (b *bridge) programAt(kubeconfig, temporal string) *process {
 		_ = p.command.Process.Kill()
 		<-p.done
 		if b.T.Failed() {
-			b.T.Logf("bridge %d said:\n%s", p.command.Process.Pid, p.out.String())
+			b.T.Logf("bridge %d wrote:\n%s", p.command.Process.Pid, p.out.String())
 		}
 	})
 	return p
 }
 
-// end signals the process and waits for it; asked politely it must end well.
+// end signals the process and waits for it; after SIGTERM it must end without an error.
 func (p *process) end(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if err := p.command.Process.Signal(signal); err != nil {
@@ -388,11 +387,11 @@ func (b *bridge) waitForLeader(not string) {
 	bridgetest.Eventually(b.T, 3*time.Minute, "another bridge leads", func() bool { l := b.leader(); return l != "" && l != not })
 }
 
-// oneWorkflow waits until d has its one workflow, with all that people search for.
+// oneWorkflow waits until d has its one workflow, with every search attribute.
 func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
 	b.T.Helper()
 	bridgetest.Eventually(b.T, time.Minute, "one workflow runs", func() bool { return server.runs(b.T, d) == 1 })
-	bridgetest.Eventually(b.T, bridgetest.Soon, "it was told", func() bool { return server.signals(b.T, d)[contract.SignalObserved] > 0 })
+	bridgetest.Eventually(b.T, bridgetest.Soon, "it was informed", func() bool { return server.signals(b.T, d)[contract.SignalObserved] > 0 })
 	description, err := server.client.DescribeWorkflow(b.T.Context(), contract.WorkflowID(d.Ref()), "")
 	b.Must(err)
 	attributes := description.TypedSearchAttributes.GetUntypedValues()
@@ -410,14 +409,14 @@ func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
 	}
 }
 
-// temporalServer is a real Temporal and what the tests ask it.
+// temporalServer is a real Temporal, and the queries of the tests.
 type temporalServer struct {
 	*temporalserver.Server
 	client temporalclient.Client
 }
 
-// startTemporal starts one of the test's own. sharedTemporal is enough where nobody
-// works for Temporal, and nobody kills it.
+// startTemporal starts a Temporal for one test. sharedTemporal is enough where no worker
+// polls and the test does not kill it.
 func startTemporal(t *testing.T) *temporalServer {
 	t.Helper()
 	return temporalOf(t, temporalserver.New(t).Start())
@@ -433,8 +432,8 @@ func temporalOf(t *testing.T, server *temporalserver.Server) *temporalServer {
 	return &temporalServer{server, server.Dial(temporalclient.DefaultNamespace)}
 }
 
-// work polls for the tasks of disruptions, as a worker does, and carries out
-// disruption for each, until stop is called.
+// work polls for the tasks of disruptions, as a worker does, and runs disruption for each,
+// until stop is called.
 func (s *temporalServer) work(t *testing.T, disruption any) (stop func()) {
 	t.Helper()
 	return s.poll(t, contract.TaskQueue, func(w worker.Worker) {
@@ -442,7 +441,7 @@ func (s *temporalServer) work(t *testing.T, disruption any) (stop func()) {
 	})
 }
 
-// poll is somebody who asks for the tasks of a queue.
+// poll polls a queue until stop is called.
 func (s *temporalServer) poll(t *testing.T, queue string, register func(worker.Worker)) (stop func()) {
 	t.Helper()
 	w := worker.New(s.client, queue, worker.Options{})
@@ -496,7 +495,7 @@ func (s *temporalServer) signals(t *testing.T, d *v1beta1.Disruption) map[string
 	return counts
 }
 
-// kubeconfigFile leads another process to the test's API server.
+// kubeconfigFile is a kubeconfig of the test's API server, for another process.
 func kubeconfigFile(t *testing.T) string {
 	t.Helper()
 	config := apiserver.Start(t)

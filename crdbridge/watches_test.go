@@ -31,7 +31,7 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("held")
-	b.Told(d)
+	b.Informed(d)
 	chaos := b.ChaosPod(d, "chaos", target)
 	b.Quiet()
 	b.Traffic.Reset()
@@ -41,9 +41,10 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	other := b.Create("another")
 	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is started", func() bool { return b.Temporal.Starts(other) == 1 })
 	b.Chose(other, 0, 0)
-	b.Told(other)
+	b.Informed(other)
 	b.Quiet()
-	// The server ends watches of types that are new to it, and they are begun again.
+	// The server ends watches of types that are new to it, and the bridge begins them
+	// again.
 	isWatch := func(request string) bool { return strings.HasPrefix(request, "WATCH") }
 	if diff := cmp.Diff([]string{"PATCH disruptions"}, slices.DeleteFunc(b.Traffic.All(), isWatch)); diff != "" {
 		t.Errorf("requests for the whole life of a disruption but its status (-want +got):\n%s", diff)
@@ -77,8 +78,8 @@ func TestOneTeamsNamespaces(t *testing.T) {
 func TestWhatHappenedWhileTheBridgeWasDown(t *testing.T) {
 	b := newBridge(t).start()
 	edited, deleted := b.Disrupt("edited"), b.Disrupt("deleted")
-	b.Told(edited)
-	b.Told(deleted)
+	b.Informed(edited)
+	b.Informed(deleted)
 	b.Must(b.Stop())
 
 	b.SetStatus(edited, func(s *v1beta1.DisruptionStatus) { s.SpecHash = edited.Spec.Hash() })
@@ -90,9 +91,9 @@ func TestWhatHappenedWhileTheBridgeWasDown(t *testing.T) {
 
 	b.Temporal = bridgetest.NewRecorder()
 	b.start()
-	b.Told(created)
-	bridgetest.Eventually(t, bridgetest.Soon, "the edit is told", func() bool { return b.Temporal.LastObservation(edited).SpecChanged })
-	bridgetest.Eventually(t, bridgetest.Soon, "the deletion is told", func() bool { return len(b.Temporal.Signals(deleted, contract.SignalEnd)) == 1 })
+	b.Informed(created)
+	bridgetest.Eventually(t, bridgetest.Soon, "the edit is signalled", func() bool { return b.Temporal.LastObservation(edited).SpecChanged })
+	bridgetest.Eventually(t, bridgetest.Soon, "the deletion is signalled", func() bool { return len(b.Temporal.Signals(deleted, contract.SignalEnd)) == 1 })
 	if n := b.Temporal.Starts(gone); n != 0 {
 		t.Errorf("starts of a disruption that is gone = %d, want 0", n)
 	}
@@ -117,14 +118,14 @@ func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 	for i := range edits {
 		b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"edit":"`+time.Duration(i).String()+`"}}}`))))
 	}
-	// What happens to another one after them is heard of after them.
+	// The bridge receives the change of another Disruption after those edits.
 	last := b.Disrupt("last")
-	bridgetest.Eventually(t, bridgetest.Soon, "all edits were heard of", func() bool { return b.Temporal.Starts(last) == 1 })
+	bridgetest.Eventually(t, bridgetest.Soon, "all edits were handled", func() bool { return b.Temporal.Starts(last) == 1 })
 	b.Quiet()
 	before := reconciles(t)
 	close(release)
 	b.Quiet()
-	// One of them is the look that was blocked.
+	// One of them is the reconcile that was blocked.
 	if more := reconciles(t) - before; more < 1 || more > edits/10 {
 		t.Errorf("%v looks after %d edits, want the blocked one and few more", more, edits)
 	}
@@ -137,7 +138,7 @@ func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 func TestABusyDisruptionDoesNotStarveAnother(t *testing.T) {
 	b := newBridge(t).start()
 	hot := b.Disrupt("hot")
-	b.Told(hot)
+	b.Informed(hot)
 	ctx, cancel := context.WithCancel(t.Context())
 	var editing sync.WaitGroup
 	editing.Go(func() {
@@ -158,7 +159,7 @@ func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 	b := newBridge(t)
 	deaf, hang := make(chan struct{}), make(chan struct{})
 	b.Temporal.Answers(func(ctx context.Context, _ string) error {
-		<-deaf // also when the call's time is over: no worker of the queue gets free
+		<-deaf // also when the call's time is over: no worker of the queue becomes free
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -185,8 +186,8 @@ func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 		t.Errorf("%d calls, want %d that hang: a worker was free", n, queue.Workers)
 	}
 	close(deaf)
-	// From when its health is known on calls are short. At full length they would
-	// take turns for much longer.
+	// Calls are short once the health is known. At full length they would take turns for
+	// much longer.
 	bridgetest.Eventually(t, temporal.HealthInterval(bridgetest.PollInterval)+temporal.CallTimeout+bridgetest.Soon, "all that hang say so", func() bool {
 		return !slices.ContainsFunc(waiting, func(w *v1beta1.Disruption) bool {
 			return bridgetest.Condition(b.Get(w)).Reason != condition.ReasonUnreachable
@@ -209,7 +210,7 @@ func TestAResyncWritesAndSendsNothing(t *testing.T) {
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("held")
 	b.ChaosPod(d, "chaos", target)
-	b.Told(d)
+	b.Informed(d)
 	b.Quiet()
 	resyncs := func(t *testing.T) {
 		b.Traffic.Reset()
@@ -227,8 +228,8 @@ func TestAResyncWritesAndSendsNothing(t *testing.T) {
 		stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 		b.Must(b.Kube.Create(t.Context(), stop))
 		t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
-		bridgetest.Eventually(t, bridgetest.Soon, "the workflow is told to end", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 })
-		bridgetest.Eventually(t, bridgetest.Soon, "the stop says that it has stopped one, whose injector still runs", func() bool {
+		bridgetest.Eventually(t, bridgetest.Soon, "the workflow is signalled to end", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 })
+		bridgetest.Eventually(t, bridgetest.Soon, "the stop shows that it has stopped one, whose injector still runs", func() bool {
 			b.Must(b.Kube.Get(t.Context(), client.ObjectKeyFromObject(stop), stop))
 			return stop.Status.Stopped == 1 && stop.Status.Injectors == 1
 		})
@@ -238,12 +239,12 @@ func TestAResyncWritesAndSendsNothing(t *testing.T) {
 }
 
 // rule I7
-func TestADeletionTheWatchMissedIsTold(t *testing.T) {
+func TestADeletionTheWatchMissedIsReported(t *testing.T) {
 	now := client.GracePeriodSeconds(0)
 	for _, test := range []struct {
-		name   string
-		unseen func(b *bridge, target, chaos *corev1.Pod)
-		told   func(contract.Observation) bool
+		name     string
+		unseen   func(b *bridge, target, chaos *corev1.Pod)
+		reported func(contract.Observation) bool
 	}{
 		{"a target is gone", func(b *bridge, target, _ *corev1.Pod) {
 			b.Must(b.Kube.Delete(b.T.Context(), target, now))
@@ -270,18 +271,18 @@ func TestADeletionTheWatchMissedIsTold(t *testing.T) {
 					TargetUID: target.UID, InjectorPodName: chaos.Name, InjectionStatus: v1beta1.Injected,
 				}}}
 			})
-			b.Told(d)
+			b.Informed(d)
 			b.Quiet()
 
 			cut.Down()
 			test.unseen(b, target, chaos)
 			b.Handled(d)
-			if test.told(b.Temporal.LastObservation(d)) {
+			if test.reported(b.Temporal.LastObservation(d)) {
 				t.Error("the bridge knows though its watch is cut")
 			}
 			cut.Up()
-			bridgetest.Eventually(t, bridgetest.Soon, "it is told", func() bool { return test.told(b.Temporal.LastObservation(d)) })
-			if !cut.StartedAnew() {
+			bridgetest.Eventually(t, bridgetest.Soon, "it is reported", func() bool { return test.reported(b.Temporal.LastObservation(d)) })
+			if !cut.ListedAgain() {
 				t.Error("the watch went on where it was: nothing was missed")
 			}
 		})
@@ -290,7 +291,7 @@ func TestADeletionTheWatchMissedIsTold(t *testing.T) {
 
 // rule I9
 func TestNothingIsDoneBeforeTheCachesAreFull(t *testing.T) {
-	// Without the stops the bridge would begin what must not begin.
+	// Without the stops the bridge would begin a disruption that must not begin.
 	for _, late := range []string{"pods", "nodes", "emergencystops"} {
 		t.Run(late, func(t *testing.T) {
 			b := newBridge(t)
@@ -316,7 +317,7 @@ func TestNothingIsDoneBeforeTheCachesAreFull(t *testing.T) {
 				t.Errorf("%d calls of Temporal and %d writes before the caches are full", calls, writes)
 			}
 			close(full)
-			b.Told(d)
+			b.Informed(d)
 		})
 	}
 }
@@ -333,7 +334,7 @@ func TestTheLeaseIsFreedAfterTheLastLookHasEnded(t *testing.T) {
 		}
 		entered <- struct{}{}
 		<-ctx.Done()
-		<-time.After(300 * time.Millisecond) // what a call needs to come back
+		<-time.After(300 * time.Millisecond) // the time a call needs to return
 		ended = time.Now()
 		return ctx.Err()
 	})
@@ -362,7 +363,7 @@ func TestTheLeaseIsFreedAfterTheLastLookHasEnded(t *testing.T) {
 }
 
 // rule I13
-func TestRetriesBecomeRarerAndStartAnew(t *testing.T) {
+func TestRetriesBecomeRarerAndRestart(t *testing.T) {
 	b := newBridge(t)
 	b.Temporal.Away()
 	b.start()
@@ -381,7 +382,7 @@ func TestRetriesBecomeRarerAndStartAnew(t *testing.T) {
 	b.Temporal.Back()
 	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it is started", func() bool { return b.Temporal.Starts(d) > 0 })
 	b.Quiet()
-	// Its health stays as it was: that it changes has all looked at, whatever their pause.
+	// The health stays as it was: a change of it reconciles all, whatever their pause.
 	b.Temporal.Answers(func(_ context.Context, call string) error {
 		if call == "health" {
 			return nil
@@ -390,7 +391,8 @@ func TestRetriesBecomeRarerAndStartAnew(t *testing.T) {
 	})
 	before := b.Temporal.Total()
 	b.Must(b.Kube.Delete(t.Context(), d))
-	// The first try writes the condition, which causes the second; the others follow by themselves.
+	// The first attempt writes the condition, which causes the second; the others follow
+	// after their pauses.
 	bridgetest.Eventually(t, 2*queue.LastRetry+bridgetest.Soon, "four more tries", func() bool { return b.Temporal.Total() >= before+4 })
 	b.Temporal.Mu.Lock()
 	defer b.Temporal.Mu.Unlock()
@@ -401,7 +403,7 @@ func TestRetriesBecomeRarerAndStartAnew(t *testing.T) {
 	}
 }
 
-// reconciles is how often any bridge of this process has looked at a Disruption.
+// reconciles is how often any bridge of this process has reconciled a Disruption.
 func reconciles(t *testing.T) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -17,6 +17,6 @@ func Logger(level string) (*zap.Logger, error) {
 	config := zap.NewProductionConfig()
 	config.Level = zap.NewAtomicLevelAt(parsed)
 	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
-	config.Sampling = nil // a line that is dropped is the one that was needed
+	config.Sampling = nil // the line that sampling drops may be the one that was needed
 	return config.Build()
 }

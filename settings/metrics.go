@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Metrics says where a program serves its page of metrics, and to whom.
+// Metrics is where a program serves its page of metrics, and who may read it.
 type Metrics struct {
-	// MetricsAddress is where; "0" is nowhere.
+	// MetricsAddress is the address of the page; "0" serves none.
 	MetricsAddress string `mapstructure:"metrics-address"`
-	// MetricsTokenFile holds the bearer token that a reader has to show; empty: none.
+	// MetricsTokenFile holds the bearer token that a reader must send; empty: none.
 	MetricsTokenFile string `mapstructure:"metrics-token-file"`
 }
 
@@ -24,8 +24,8 @@ func MetricsFlags(flags *pflag.FlagSet) {
 	flags.String("metrics-token-file", "", "file with the bearer token that readers of /metrics need; empty: anyone may read")
 }
 
-// Page lets those read the page who show the token. The file is read each time, as
-// another token may take its place; without it nobody reads.
+// Page serves the page only to readers with the token. It reads the file for each request,
+// because the token may change; without the file it refuses every reader.
 func (m Metrics) Page(page http.Handler) http.Handler {
 	if m.MetricsTokenFile == "" {
 		return page

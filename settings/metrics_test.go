@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Where there is to be a token, nobody reads the page without it (finding 29).
+// With a token file, only readers with the token get the page (finding 29).
 func TestMetricsAreReadWithTheToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("squall_stuck_total 0")) })
@@ -45,7 +45,7 @@ func TestMetricsAreReadWithTheToken(t *testing.T) {
 			}
 			answer := httptest.NewRecorder()
 			Metrics{MetricsTokenFile: test.file}.Page(page).ServeHTTP(answer, request)
-			if told := answer.Body.String() == "squall_stuck_total 0"; answer.Code != test.want || told != (test.want == http.StatusOK) {
+			if served := answer.Body.String() == "squall_stuck_total 0"; answer.Code != test.want || served != (test.want == http.StatusOK) {
 				t.Errorf("answer %d %q, want %d", answer.Code, answer.Body, test.want)
 			}
 		})

@@ -1,8 +1,8 @@
-// Package settings is how a program of Squall is told what to do: by a file, the
-// environment and flags. A setting has one name in three spellings:
-// temporal-address in the file, SQUALL_TEMPORAL_ADDRESS in the environment,
-// --temporal-address as a flag. A flag beats the environment, the environment
-// beats the file. A key or flag that no setting has is an error.
+// Package settings reads the settings of a program of Squall from a file, the environment
+// and flags. A setting has one name in three spellings: temporal-address in the file,
+// SQUALL_TEMPORAL_ADDRESS in the environment, --temporal-address as a flag. A flag
+// overrides the environment, the environment overrides the file. A key or flag that no
+// setting has is an error.
 package settings
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/viper"
 )
 
-// Program says what can be set.
+// Program describes the settings of a program.
 type Program struct {
 	Name string
 	// About is a sentence for the help.
@@ -27,11 +27,11 @@ type Program struct {
 	WithoutFlag []string
 }
 
-// apiKey has no flag: command lines are visible to everybody on a machine.
+// apiKey has no flag: every user of a machine can read command lines.
 const apiKey = "temporal-api-key"
 
-// Read fills into, a pointer to a struct whose fields have mapstructure tags. It
-// returns pflag.ErrHelp after it has written the help asked for to out.
+// Read fills into, a pointer to a struct whose fields have mapstructure tags. It returns
+// pflag.ErrHelp after it has written the requested help to out.
 func (p Program) Read(args []string, out io.Writer, into any) error {
 	flags := p.flagSet(out)
 	if err := flags.Parse(args); err != nil {
@@ -77,7 +77,7 @@ func environment(keys ...string) *viper.Viper {
 	return v
 }
 
-// readFile adds a file's settings to v, which knows all keys there are.
+// readFile adds a file's settings to v, which knows all keys.
 func readFile(v *viper.Viper, path string) error {
 	known := v.AllKeys()
 	file := viper.New()

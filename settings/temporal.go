@@ -8,7 +8,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
-// Temporal says where Temporal is and how to prove who we are.
+// Temporal has the address of Temporal and the credentials.
 type Temporal struct {
 	Address   string `mapstructure:"temporal-address"`
 	Namespace string `mapstructure:"temporal-namespace"`
@@ -31,8 +31,8 @@ func TemporalFlags(flags *pflag.FlagSet) {
 	flags.String("temporal-api-key-file", "", "file of the API key, read for each call; no key if the file does not exist")
 }
 
-// ReadTemporal reads the flags of TemporalFlags and the environment, for a program
-// of which no file holds settings. A flag beats the environment.
+// ReadTemporal reads the flags of TemporalFlags and the environment, for a program without
+// a file of settings. A flag overrides the environment.
 func ReadTemporal(flags *pflag.FlagSet) (Temporal, error) {
 	var t Temporal
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -53,7 +53,7 @@ func ReadTemporal(flags *pflag.FlagSet) (Temporal, error) {
 	return t, t.Check()
 }
 
-// Check refuses what can never be reached.
+// Check refuses settings that can never reach Temporal.
 func (t Temporal) Check() error {
 	return Required(map[string]string{"temporal-address": t.Address, "temporal-namespace": t.Namespace})
 }

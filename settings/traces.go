@@ -13,14 +13,14 @@ import (
 // SettingTracesHeaders has no flag, as it holds secrets.
 const SettingTracesHeaders = "traces-headers"
 
-// Traces says where a program sends what it did and how long that took. Without an
-// endpoint it sends nothing.
+// Traces is where a program sends its traces. Without an endpoint it sends none.
 type Traces struct {
-	// Endpoint is the URL of an OTLP receiver that takes HTTP. One that begins with
-	// http:// is allowed with PlainText only: headers go the same way.
+	// Endpoint is the URL of an OTLP receiver that takes HTTP. A URL that begins with
+	// http:// is allowed with PlainText only, because headers are sent there too.
 	Endpoint  string `mapstructure:"traces-endpoint"`
 	PlainText bool   `mapstructure:"traces-plain-text"`
-	// Headers are name=value, separated by commas or lines; HeadersFile is a file of the same.
+	// Headers are name=value, separated by commas or lines; HeadersFile is a file of the
+	// same.
 	Headers     string `mapstructure:"traces-headers"`
 	HeadersFile string `mapstructure:"traces-headers-file"`
 	// Sampling is the share of traces that is sent, from 0 to 1.
@@ -35,7 +35,8 @@ func TracesFlags(flags *pflag.FlagSet) {
 	flags.Float64("traces-sampling", 1, "share of traces to send, from 0 to 1")
 }
 
-// Check refuses what can never work, and what would send secrets in plain text unasked.
+// Check refuses settings that can never work, or that would send secrets in plain text
+// without PlainText.
 func (t Traces) Check() error {
 	if t.Sampling < 0 || t.Sampling > 1 {
 		return fmt.Errorf("setting traces-sampling %g: want a share from 0 to 1, such as 0.1", t.Sampling)
@@ -73,7 +74,8 @@ func (t Traces) ReadHeaders() (map[string]string, error) {
 			continue // an empty line
 		}
 		if name = strings.TrimSpace(name); !both || name == "" {
-			return nil, fmt.Errorf("setting %s: entry %d is not name=value", from, i+1) // it may be a secret
+			// the value may be a secret
+			return nil, fmt.Errorf("setting %s: entry %d is not name=value", from, i+1)
 		}
 		headers[name] = strings.TrimSpace(value)
 	}

@@ -30,6 +30,7 @@ var notReasons = map[string]string{
 	"ContainerCannotRun":       "reason of a container",
 	"ContainerCreating":        "reason of a container",
 	"ContainerStatusUnknown":   "reason of a container",
+	"OutOf":                    "beginning of a pod's reason",
 	"PodInitializing":          "reason of a container",
 	"StartError":               "reason of a container",
 	"Google":                   "name of a cloud",

@@ -31,6 +31,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			status.over = len(d.UnverifiedNodes) == 0
 			status.slow = !status.over
 			status.wait(ctx)
+			d.readInjected(ctx)
 			d.conclude(ctx)
 			d.giveBack(ctx)
 			d.awaitRecovery(ctx)
@@ -84,6 +85,21 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 		}
 	})
 	return s
+}
+
+// readInjected reads from status whether all targets were injected, if the watch of the
+// injection has not answered that.
+func (d *disruption) readInjected(ctx workflow.Context) {
+	if d.Injected || d.Shards == 0 || d.Plan.CleanOnly != "" || d.waits() ||
+		workflow.GetVersion(ctx, changeInjectedRead, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	var injected bool
+	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "read whether all targets were injected"), a.WasInjected, d.ref, &injected); err != nil {
+		workflow.GetLogger(ctx).Warn("it is not known whether all targets were injected", "error", err)
+		return
+	}
+	d.noteInjected(injected)
 }
 
 // conclude finds out all that the last status says of the disruption: it searches

@@ -144,7 +144,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod is there yet
 	}
 	var chosen activities.Selection
-	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: d.fillsPlaces()}
+	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
 	in.Told = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
@@ -162,13 +162,6 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		d.untold = &chosen
 	}
 	d.begin(ctx, in.Known, chosen)
-}
-
-// fillsPlaces is true when targets that are chosen later may share a shard with earlier
-// ones. Targets that are asked for wait by shard, and those that the worker replaces stay
-// in theirs.
-func (d *disruption) fillsPlaces() bool {
-	return d.Plan.Kinds.By() == v1beta1.ByInjector && !d.operates()
 }
 
 // noteAdded notes the shards that got targets, which are to be told of. A worker of before

@@ -39,6 +39,8 @@ type world struct {
 	released    [][]string
 	// asked is what every cleaning was asked for.
 	asked []activities.CleanInput
+	// chosenBy is what every choice of targets was asked for.
+	chosenBy []activities.SelectInput
 	// cleaned are the shards that were cleaned at the end.
 	cleaned []int
 	// retried is what cleaners were asked for, sweep by sweep.
@@ -60,8 +62,10 @@ type world struct {
 	// unproven is what AwaitInjection says of effects, looks how many looks
 	// AwaitEffects then takes, finished what Finish was asked for.
 	unproven, looks int
-	finished        activities.FinishInput
-	finishedAt      time.Time
+	// wasInjected is whether status has the time at which all targets were injected.
+	wasInjected bool
+	finished    activities.FinishInput
+	finishedAt  time.Time
 	// unreachableUntil is when CleanChaosPods reaches the API server again, unreached how
 	// often it did not.
 	unreachableUntil time.Time
@@ -101,7 +105,8 @@ func newWorld(t *testing.T) *world {
 		w.env.OnActivity(activity, anything(args)...).Return(answer)
 	}
 	on(a.Prepare, func(context.Context, activities.Ref) (activities.Plan, error) { return w.plan, w.did("prepare") }, 2)
-	on(a.SelectTargets, func(context.Context, activities.SelectInput) (activities.Selection, error) {
+	on(a.SelectTargets, func(_ context.Context, in activities.SelectInput) (activities.Selection, error) {
+		w.chosenBy = append(w.chosenBy, in)
 		return next(&w.selections), w.did("select")
 	}, 2)
 	w.env.OnActivity(a.CreateChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.creating }).
@@ -147,6 +152,9 @@ func newWorld(t *testing.T) *world {
 	on(a.OperateTargets, func(_ context.Context, in activities.OperateInput) (activities.OperateResult, error) {
 		return next(&w.operations), w.did(fmt.Sprintf("operate %v over %v", in.Shards, in.Over))
 	}, 2)
+	on(a.ReplacePods, func(context.Context, activities.Ref) (activities.ReplaceResult, error) {
+		return activities.ReplaceResult{Replaced: 1, Total: 1}, w.did("replace")
+	}, 2)
 	on(a.EndOperations, func(_ context.Context, in activities.EndOperationsInput) (activities.EndOperationsResult, error) {
 		switch {
 		case in.OnlyEnded:
@@ -159,6 +167,7 @@ func newWorld(t *testing.T) *world {
 	on(a.VerifyNodes, func(_ context.Context, in activities.VerifyInput) (activities.VerifyResult, error) {
 		return activities.VerifyResult{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)
+	on(a.WasInjected, func(context.Context, activities.Ref) (bool, error) { return w.wasInjected, nil }, 2)
 	on(a.Finish, func(_ context.Context, in activities.FinishInput) (int, error) {
 		w.finished, w.finishedAt = in, w.env.Now()
 		return next(&w.left), w.did("finish")

@@ -84,10 +84,14 @@ func (c *cluster) choose(a *attempt, in activities.SelectInput) activities.Selec
 	return s
 }
 
-// claim puts the targets into places of the first shard, which forgets those that are gone,
-// or into a new one.
+// claim puts the targets into places of the first shard that is open, which forgets those
+// that are gone, or into a new one.
 func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed) {
-	if number := len(c.shards); !in.Fill || in.Known == 0 {
+	open := 0
+	for slices.Contains(in.Closed, open) {
+		open++
+	}
+	if number := len(c.shards); !in.Fill || open >= in.Known {
 		a.write(fmt.Sprintf("claim shard %d", number), func(bool) {
 			if len(c.shards) == number {
 				c.shards = append(c.shards, chosen)
@@ -95,9 +99,9 @@ func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed)
 		})
 		return
 	}
-	before := slices.Clone(c.shards[0])
-	a.write("fill shard 0", func(bool) {
-		if len(c.shards) == 0 || !slices.Equal(before, c.shards[0]) {
+	before := slices.Clone(c.shards[open])
+	a.write(fmt.Sprintf("fill shard %d", open), func(bool) {
+		if len(c.shards) <= open || !slices.Equal(before, c.shards[open]) {
 			return // the version is another one
 		}
 		var kept []claimed
@@ -108,7 +112,7 @@ func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed)
 			}
 			kept = append(kept, t)
 		}
-		c.shards[0] = append(kept, chosen...)
+		c.shards[open] = append(kept, chosen...)
 	})
 }
 

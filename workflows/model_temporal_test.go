@@ -284,6 +284,8 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 	case "WarnSpecChanged", "ReportSteadyState":
 		a.write(name, func(bool) {})
 		return nil, nil
+	case "WasInjected":
+		return false, nil
 	case "Finish":
 		return c.finish(a, arg.(activities.FinishInput)), nil
 	}

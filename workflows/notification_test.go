@@ -93,6 +93,19 @@ func TestWhatIsTold(t *testing.T) {
 			"Error u1/ending-1: Cleaning up all targets: failed: no room.",
 			"Warning u1/finished-1: 2 targets disrupted, ended (failed: no room); no chaos pod is left, but not every node is known to be clean. Not all targets were injected.",
 		}},
+		{"the API server goes away before the watch of the injection answers", func(w *world) {
+			w.injecting, w.wasInjected = 2*time.Hour, true
+			w.unreachableUntil = w.env.Now().Add(2 * time.Hour)
+		}, []string{
+			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
+			"Info u1/ending-1: Cleaning up all targets: expired.",
+			"Completion u1/finished-1: 2 targets disrupted, ended (expired), nothing is left.",
+		}},
+		{"it is not injected before it expires", func(w *world) { w.injecting = 2 * time.Hour }, []string{
+			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
+			"Info u1/ending-1: Cleaning up all targets: expired.",
+			"Warning u1/finished-1: 2 targets disrupted, ended (expired), nothing is left. Not all targets were injected.",
+		}},
 		{"it is rejected", func(w *world) { w.plan.Rejected = "count: must be positive" }, []string{
 			"Error u1/rejected-1: Nothing is injected: count: must be positive",
 		}},

@@ -28,6 +28,15 @@ func (d *disruption) askFor(ctx workflow.Context, shards []int) {
 	}
 }
 
+// shardsAsked are the shards with targets that are waited for. The time for these is that
+// of the shard, so targets that are chosen later get another one.
+func (d *disruption) shardsAsked() (numbers []int) {
+	for _, shard := range d.Operations.Asked {
+		numbers = append(numbers, shard.Number)
+	}
+	return numbers
+}
+
 // operate brings the operations on the targets that are waited for as far as they go
 // now, and injects into those that are given.
 func (d *disruption) operate(ctx workflow.Context) {

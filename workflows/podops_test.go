@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -69,6 +71,44 @@ func TestTargetsThatFailedAreTriedAgain(t *testing.T) {
 	})
 	w.run(t)
 	w.want(t, "prepare", "select", "create", "clean ended", "select", "clean ended", "select", "create", "clean", "clean", "finish")
+}
+
+// N4: targets that are chosen later get places in known shards, whatever carries the
+// disruption out. A shard whose targets are waited for gets none.
+func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
+	first := activities.Selection{Desired: 2, Selected: 1, Matching: 1, Added: []int{0}, Shards: 1}
+	later := activities.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{1}, Shards: 2, Run: 1}
+	filled := activities.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 2, Run: 2}
+	for name, c := range map[string]struct {
+		prepare func(w *world)
+		closed  [][]int
+	}{
+		"the worker replaces pods": {func(w *world) { w.plan.Kinds = []v1beta1.Kind{v1beta1.KindPodReplacement} }, [][]int{nil, nil, nil}},
+		"it participates": {func(w *world) {
+			w.plan.Operations = &activities.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
+			w.operations = []activities.OperateResult{waiting, waiting, {Given: []int{0, 1}}, given}
+		}, [][]int{nil, {0}, nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.prepare(w)
+			w.selections = []activities.Selection{first, later, filled}
+			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 1}) })
+			w.after(2*time.Minute, func() { w.observe(contract.Observation{Hash: "2", Candidates: 2}) })
+			w.after(3*time.Minute, w.end)
+			w.run(t)
+			var closed [][]int
+			for _, in := range w.chosenBy {
+				if !in.Fill {
+					t.Errorf("choice %d fills no places: %+v", in.Run, in)
+				}
+				closed = append(closed, in.Closed)
+			}
+			if diff := cmp.Diff(c.closed, closed); diff != "" {
+				t.Errorf("closed shards, by choice (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // operates is a world with a disruption that is an operation on its targets.

@@ -218,6 +218,7 @@ func (s *stage) activities() map[string]any {
 		"VerifyNodes": func(context.Context, activities.VerifyInput) (activities.VerifyResult, error) {
 			return activities.VerifyResult{Left: s.leftOnNodes}, nil
 		},
+		"WasInjected": func(context.Context, activities.Ref) (bool, error) { return false, nil },
 		"Finish": func(ctx context.Context, _ activities.FinishInput) (int, error) {
 			if err := s.may(ctx, "Finish"); err != nil {
 				return 0, err

@@ -19,4 +19,7 @@ const (
 	// A round of cleaning goes on in a new run when the history is long. Before, a round of
 	// very many shards made the history longer than Temporal allows.
 	changeRoundInParts = "round-in-parts"
+	// A disruption whose watch of the injection did not answer reads from status whether
+	// all targets were injected. Before, it warned at its end that not all were.
+	changeInjectedRead = "injected-read"
 )

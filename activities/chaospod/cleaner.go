@@ -53,6 +53,9 @@ func CleanerReport(cleaner *corev1.Pod) string { return CleanerReportOf(cleaner,
 // them. If no entry names that disruption, it returns the whole report.
 func CleanerReportOf(cleaner *corev1.Pod, uid types.UID) string {
 	exit := InjectorState(cleaner).Terminated
+	if why := Rejection(cleaner); why != "" {
+		return why
+	}
 	if exit == nil {
 		return fmt.Sprintf("it ended (%s %s) and its exit code is unknown", cleaner.Status.Phase, cleaner.Status.Reason)
 	}

@@ -103,6 +103,9 @@ func readInjectionReport(t *corev1.ContainerStateTerminated) v1beta1.InjectionRe
 
 // Failure describes an injector that did not clean, for a person.
 func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
+	if why := Rejection(pod); why != "" {
+		return why
+	}
 	if state.Terminated == nil {
 		return fmt.Sprintf("chaos pod ended (%s %s) and the injector's exit code is unknown", pod.Status.Phase, pod.Status.Reason)
 	}
@@ -118,6 +121,18 @@ func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
 		return why + " without a reason"
 	}
 	return why + ": " + strings.TrimSpace(state.Terminated.Message)
+}
+
+// Rejection is why the kubelet of a pod's node rejected the pod, such as OutOfcpu on a full
+// node; empty of any other pod.
+func Rejection(pod *corev1.Pod) string {
+	state := InjectorState(pod)
+	message, rejected := strings.CutPrefix(pod.Status.Message, "Pod was rejected: ")
+	rejected = rejected || strings.HasPrefix(pod.Status.Reason, "OutOf")
+	if pod.Status.Phase != corev1.PodFailed || state.Running != nil || state.Terminated != nil || !rejected {
+		return ""
+	}
+	return strings.TrimSuffix(fmt.Sprintf("the kubelet of node %s rejected pod %s: %s: %s", pod.Spec.NodeName, pod.Name, pod.Status.Reason, message), ": ")
 }
 
 // NeverInjected reports whether an ended chaos pod certainly injected nothing, and why:

@@ -83,6 +83,33 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestRejection(t *testing.T) {
+	pod := func(reason, message string, state corev1.ContainerState) *corev1.Pod {
+		p := injectorIs(corev1.PodFailed, state)
+		p.Name, p.Spec.NodeName, p.Status.Reason, p.Status.Message = "chaos-1", "node-0", reason, message
+		return p
+	}
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		want string
+	}{
+		{"a full node", pod("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu", corev1.ContainerState{}),
+			"the kubelet of node node-0 rejected pod chaos-1: OutOfcpu: Node didn't have enough resource: cpu"},
+		{"another reason", pod("UnexpectedAdmissionError", "Pod was rejected: no device", corev1.ContainerState{}),
+			"the kubelet of node node-0 rejected pod chaos-1: UnexpectedAdmissionError: no device"},
+		{"without a message", pod("OutOfpods", "", corev1.ContainerState{}), "the kubelet of node node-0 rejected pod chaos-1: OutOfpods"},
+		{"evicted", pod("Evicted", "The node was low on resource: memory.", corev1.ContainerState{}), ""},
+		{"it ended", pod("OutOfcpu", "", exited(0, "Completed", "")), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Rejection(test.pod); got != test.want {
+				t.Errorf("Rejection() = %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // A node is searched unless the end of its chaos pod proves that nothing is left.
 func TestAudited(t *testing.T) {
 	for _, test := range []struct {

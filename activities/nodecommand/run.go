@@ -66,8 +66,9 @@ func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.No
 
 // run runs a command of the injector on a node, and returns its pod as it ended. The
 // pod itself is deleted by then. A pod that an earlier attempt left counts as this
-// attempt's. why is the reason if the node cannot run the command now; err is an error
-// of the API server that does not depend on the node.
+// attempt's. While the kubelet rejects the pod, run creates it again. why is the reason
+// if the node cannot run the command now; err is an error of the API server that does
+// not depend on the node.
 func (r Runner) run(ctx context.Context, owner chaospod.Owner, node *corev1.Node, args ...string) (ended *corev1.Pod, why string, err error) {
 	pod, err := r.Builder.NodeCommand(owner, node, args)
 	if err != nil {
@@ -78,19 +79,42 @@ func (r Runner) run(ctx context.Context, owner chaospod.Owner, node *corev1.Node
 		return nil, "", err
 	}
 	defer leave()
+	deadline := time.Now().Add(r.Builder.Timeout())
+	for gap := rejectedGap; ; gap *= 2 {
+		ended, why, err = r.once(ctx, pod, deadline)
+		if err != nil || why != "" {
+			return nil, why, err
+		}
+		why = chaospod.Rejection(ended)
+		if why == "" || time.Now().Add(gap).After(deadline) {
+			return ended, why, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		case <-time.After(gap):
+		}
+	}
+}
+
+// rejectedGap is the first pause after a kubelet rejected the pod, such as on a full node.
+// Each further pause is twice as long.
+const rejectedGap = time.Second
+
+// once is run, one time.
+func (r Runner) once(ctx context.Context, pod *corev1.Pod, deadline time.Time) (ended *corev1.Pod, why string, err error) {
 	defer func() {
 		if left := r.remove(context.WithoutCancel(ctx), pod.Name); left != nil && err == nil {
 			err = left
 		}
 	}()
-	if why, err := chaospod.Create(ctx, r.Kube, pod); err != nil || why != "" {
+	if why, err := chaospod.Create(ctx, r.Kube, pod.DeepCopy()); err != nil || why != "" {
 		return nil, why, err
 	}
-	return r.await(ctx, pod.Name)
+	return r.await(ctx, pod.Name, deadline)
 }
 
-func (r Runner) await(ctx context.Context, name string) (*corev1.Pod, string, error) {
-	deadline := time.Now().Add(r.Builder.Timeout())
+func (r Runner) await(ctx context.Context, name string, deadline time.Time) (*corev1.Pod, string, error) {
 	for gap := 250 * time.Millisecond; ; gap = min(2*gap, 2*time.Second) {
 		select {
 		case <-ctx.Done():

@@ -74,16 +74,26 @@ func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time
 	return rules
 }
 
-// Refusal names a rule that denies the disruption every target, whatever its targets
-// are; empty if there is none.
+// Refusing returns the first rule that denies the disruption every target, whatever its
+// targets are; nil if there is none.
+func Refusing(rules []Rule) *Rule {
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.AtMost == nil && r.targets == nil })
+	if i < 0 {
+		return nil
+	}
+	return &rules[i]
+}
+
+// Refusal names the rule that Refusing returns; empty if there is none.
 func Refusal(rules []Rule) string {
-	for _, r := range rules {
-		if r.AtMost == nil && r.targets == nil {
-			return "it is denied by " + r.String()
-		}
+	if r := Refusing(rules); r != nil {
+		return r.Refusal()
 	}
 	return ""
 }
+
+// Refusal is the text for a disruption that the rule denies every target.
+func (r Rule) Refusal() string { return "it is denied by " + r.String() }
 
 // Concerns reports whether the rule is about disruptions of these kinds, in that
 // namespace and of that level.

@@ -17,6 +17,7 @@ import (
 // Watch is a worker's one watch on all policies, so that judging a disruption costs no
 // call. It may be a moment behind.
 type Watch struct {
+	client   rest.Interface
 	informer cache.SharedIndexInformer
 }
 
@@ -24,7 +25,7 @@ type Watch struct {
 // resources.
 func NewWatch(client rest.Interface) (*Watch, error) {
 	all := cache.NewListWatchFromClient(client, "disruptionpolicies", "", fields.Everything())
-	w := &Watch{cache.NewSharedIndexInformer(kube.QuickReconnect(all), &v1beta1.DisruptionPolicy{}, 0, cache.Indexers{})}
+	w := &Watch{client, cache.NewSharedIndexInformer(kube.QuickReconnect(all), &v1beta1.DisruptionPolicy{}, 0, cache.Indexers{})}
 	err := w.informer.SetTransform(func(object any) (any, error) {
 		if p, ok := object.(*v1beta1.DisruptionPolicy); ok {
 			p.ManagedFields = nil
@@ -43,6 +44,19 @@ func (w *Watch) Sync(ctx context.Context) error {
 		return fmt.Errorf("list the DisruptionPolicies: %w; they need their CRD, which kubectl apply -k deploy installs", context.Cause(ctx))
 	}
 	return nil
+}
+
+// Live reads all policies from the API server, by name. It costs a call.
+func (w *Watch) Live(ctx context.Context) ([]*v1beta1.DisruptionPolicy, error) {
+	var list v1beta1.DisruptionPolicyList
+	if err := w.client.Get().Resource("disruptionpolicies").Do(ctx).Into(&list); err != nil {
+		return nil, fmt.Errorf("list the DisruptionPolicies: %w", err)
+	}
+	policies := make([]*v1beta1.DisruptionPolicy, len(list.Items))
+	for i := range list.Items {
+		policies[i] = &list.Items[i]
+	}
+	return policies, nil
 }
 
 // Policies returns all policies as last seen, by name. They are shared; the caller must

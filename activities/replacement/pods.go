@@ -3,6 +3,7 @@ package replacement
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +41,22 @@ type Deletion struct {
 
 // Users has, by the name of a PersistentVolumeClaim, the pods that mount it.
 type Users map[string][]types.UID
+
+// Of returns the claims that a pod mounts, sorted: own are the claims that no other pod
+// mounts, shared the others.
+func (u Users) Of(pod types.UID) (own, shared []string) {
+	for _, claim := range slices.Sorted(maps.Keys(u)) {
+		others := slices.ContainsFunc(u[claim], func(uid types.UID) bool { return uid != pod })
+		switch {
+		case !slices.Contains(u[claim], pod):
+		case others:
+			shared = append(shared, claim)
+		default:
+			own = append(own, claim)
+		}
+	}
+	return own, shared
+}
 
 // Delete deletes a pod, and before it its storage if Params ask for that. It deletes
 // exactly the objects that were read: a pod of the same name is another one. It does

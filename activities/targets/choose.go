@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube/podops"
 )
@@ -45,6 +46,9 @@ type Selection struct {
 	Full string `json:"full,omitempty"`
 	// Denied names the rules of policies that allow fewer targets. Empty when none does.
 	Denied string `json:"denied,omitempty"`
+	// DeniedBy are these rules, each once, also those that Denied only counts. No history
+	// keeps them.
+	DeniedBy []policy.Rule `json:"-"`
 	// Caught is what safe mode objects to, where it only warns. Empty without an
 	// objection.
 	Caught string `json:"caught,omitempty"`
@@ -179,8 +183,9 @@ type Candidate struct {
 	// Labels are the labels of the pod or node.
 	Labels map[string]string
 	// Denied names the rule of a policy that forbids to disrupt it; empty without such a
-	// rule.
-	Denied string
+	// rule. deniedBy is that rule.
+	Denied   string
+	deniedBy *policy.Rule
 	// limits are the rules that bound how many are disrupted at once and that count it.
 	limits []string
 	// tries counts how often it was chosen before and never injected.

@@ -24,6 +24,9 @@ type Choice struct {
 	// Fill puts new targets into free places of known records. Without it they get records
 	// of their own.
 	Fill bool
+	// Closed are known records that get no new targets. They are the same in each attempt
+	// at a choice.
+	Closed []int
 }
 
 // stands is false for a target that an earlier attempt at this very choice claimed.
@@ -61,7 +64,7 @@ func (c Choice) layout(stand []Shard, chosen []Target) []Shard {
 	var parts []Shard
 	newest := latest(stand)
 	for _, shard := range stand {
-		if c.Fill {
+		if c.Fill && !slices.Contains(c.Closed, shard.Number) {
 			chosen = shard.fill(chosen, newest)
 		}
 		parts = append(parts, shard)

@@ -76,9 +76,12 @@ func TestLayout(t *testing.T) {
 		chosen int
 		want   []int // targets by shard
 	}{
-		"nothing stands":                        {Choice{Fill: true}, nil, 201, []int{200, 1}},
-		"a free place":                          {Choice{Known: 1, Run: 1, Fill: true}, []Shard{{Targets: []Target{placed("a", 0)}}}, 1, []int{2}},
-		"free places, and nobody fills them":    {Choice{Known: 1, Run: 1}, []Shard{{Targets: []Target{placed("a", 0)}}}, 1, []int{1, 1}},
+		"nothing stands":                     {Choice{Fill: true}, nil, 201, []int{200, 1}},
+		"a free place":                       {Choice{Known: 1, Run: 1, Fill: true}, []Shard{{Targets: []Target{placed("a", 0)}}}, 1, []int{2}},
+		"free places, and nobody fills them": {Choice{Known: 1, Run: 1}, []Shard{{Targets: []Target{placed("a", 0)}}}, 1, []int{1, 1}},
+		"a free place in a closed record":    {Choice{Known: 1, Run: 1, Fill: true, Closed: []int{0}}, []Shard{{Targets: []Target{placed("a", 0)}}}, 1, []int{1, 1}},
+		"one in the record after it": {Choice{Known: 2, Run: 1, Fill: true, Closed: []int{0}},
+			[]Shard{{Targets: []Target{placed("a", 0)}}, {Number: 1, Targets: []Target{placed("b", 0)}}}, 2, []int{1, 3}},
 		"all places are taken":                  {Choice{Known: 1, Run: 1, Fill: true}, []Shard{{Targets: full("")}}, 1, []int{200, 1}},
 		"targets that are gone make place":      {Choice{Known: 1, Run: 1, Fill: true}, []Shard{{Targets: full(Gone)}}, 3, []int{3}},
 		"targets that live and are used do not": {Choice{Known: 1, Run: 1, Fill: true}, []Shard{{Targets: full("its chaos pod ended")}}, 1, []int{200, 1}},

@@ -23,7 +23,7 @@ func Deny(rules []policy.Rule, healthy []Candidate) Budgets {
 			case !rule.About(c.Labels):
 				continue
 			case rule.AtMost == nil && c.Denied == "":
-				c.Denied = rule.String()
+				c.Denied, c.deniedBy = rule.String(), &rule
 			case rule.AtMost != nil && rule.Selective():
 				c.limits = append(c.limits, rule.ID())
 			}
@@ -85,13 +85,22 @@ func (b *budget) see(claims Claims) {
 // candidates they leave out.
 func (s *Selection) NoteDenied(healthy []Candidate, limits Budgets, claims Claims) {
 	held := limits.at(claims).beside(claims)
+	applied := map[string]policy.Rule{}
 	left, names := held.leftOut(healthy, claims, func(c Candidate, full int) string {
+		if c.deniedBy != nil {
+			applied[c.deniedBy.ID()] = *c.deniedBy
+		}
 		if c.Denied != "" || full < 0 || claims.Holders[c.Target.UID] != "" || c.Operation != "" {
 			return c.Denied
 		}
+		rule := limits[full].rule
+		applied[rule.ID()] = *rule
 		return fmt.Sprintf("%s (%d of %d are disrupted)", limits[full].name, held.budgets[full].allowed-held.left[full], held.budgets[full].allowed)
 	})
 	if left > 0 {
 		s.Denied = fmt.Sprintf("%d are denied by %s", left, names)
+	}
+	for _, id := range slices.Sorted(maps.Keys(applied)) {
+		s.DeniedBy = append(s.DeniedBy, applied[id])
 	}
 }

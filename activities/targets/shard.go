@@ -88,6 +88,10 @@ type Replacement struct {
 	Since metav1.Time `json:"since"`
 	// Why the pod is NotReplaced.
 	Why string `json:"why,omitempty"`
+	// Claims are the PersistentVolumeClaims that are deleted with a pod that is Replacing,
+	// Shared those that stay, as other pods mount them, too.
+	Claims []string `json:"claims,omitempty"`
+	Shared []string `json:"shared,omitempty"`
 }
 
 // ReplacementState is the result for a pod that the worker replaces.

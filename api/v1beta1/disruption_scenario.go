@@ -172,7 +172,8 @@ type DisruptionScenarioStatus struct {
 	// probes.
 	SteadyState *SteadyStateStatus `json:"steadyState,omitempty"`
 	// Conditions are Ready, True when the scenario passed, and Stalled, True when it did
-	// not or was rejected. They are for programs such as kubectl wait.
+	// not or was rejected. They are for programs such as kubectl wait. Orchestrated is
+	// False while no worker runs the scenario, or no program its probes.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -1,5 +1,4 @@
-// Package chart draws what happened over time as an SVG document, from values
-// alone: it reads no file and no clock.
+// Package chart draws values over time as an SVG document. It reads no file and no clock.
 package chart
 
 import (
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// Series is how a probe was answered over a phase by one group.
+// Series has the answers to a probe by one group over a phase.
 type Series struct {
 	Probe string `json:"probe"`
 	// Group is targets or control.
@@ -19,16 +18,16 @@ type Series struct {
 	Began time.Time `json:"began"`
 	// Seconds is the width of a point.
 	Seconds int64 `json:"seconds"`
-	// Points are successes, failures and questions that could not be asked.
+	// Points are the numbers of successes, failures and questions that could not be asked.
 	Points [][3]int32 `json:"points"`
 }
 
 // Control is the group of the control group.
 const Control = "control"
 
-// SVG draws a panel for each probe: which share of its answers failed over time, of
-// the targets as a line and of the control group as a broken one. Phases are named
-// where they begin. Where nobody answered the line is broken off.
+// SVG draws a panel for each probe: the share of failed answers over time, of the targets
+// as a line and of the control group as a broken one. Each phase has its name where it
+// begins. The line has a gap while there is no answer.
 func SVG(title string, all []Series) string {
 	var from, to time.Time
 	for _, s := range all {
@@ -48,7 +47,7 @@ func SVG(title string, all []Series) string {
 	return p.SVG()
 }
 
-// Answers are the panels of SVG in a picture that begins at a time.
+// Answers returns the panels of SVG for a picture that begins at from.
 func Answers(all []Series, from time.Time) (panels []Panel) {
 	var probes []string
 	for _, s := range all {
@@ -83,8 +82,8 @@ func answers(probe string, all []Series, from time.Time) Panel {
 
 func (s Series) step() time.Duration { return time.Duration(max(s.Seconds, 1)) * time.Second }
 
-// failed is the share of answers that failed, in percent, as a line of steps. It
-// ends broken off: what follows in another phase is another line.
+// failed is the share of answers that failed, in percent, as a line of steps. It ends with
+// a gap, because the next phase is another line.
 func (s Series) failed(began time.Duration) (points []Point) {
 	for i, point := range s.Points {
 		share, begins := math.NaN(), began+time.Duration(i)*s.step()

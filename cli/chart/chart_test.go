@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/test/golden"
 )
 
-// The chart is a document that a browser reads, with a line for each group that is
-// broken off where nobody answered.
+// The chart is a document that a browser reads, with a line for each group that has a gap
+// while there is no answer.
 func TestSVG(t *testing.T) {
 	began := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	drawn := SVG("shop/game-day <b>", []Series{

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Picture is what happened over time, in panels one below the other.
+// Picture shows values over time, in panels one below the other.
 type Picture struct {
 	Title string
 	// Notes are lines below the title, Foot one below everything.
@@ -19,20 +19,20 @@ type Picture struct {
 	Panels []Panel
 }
 
-// Panel shows either a figure as curves, or what was the case as rows of bars.
+// Panel shows either a figure as curves, or states as rows of bars.
 type Panel struct {
 	Title  string
 	Unit   string // of the figure
 	Most   float64
 	Curves []Curve
 	Rows   []Row
-	// Asked is drawn as level lines, Shaded as ground.
+	// Asked is drawn as level lines, Shaded as background.
 	Asked   []Asked
 	Shaded  []Shaded
 	Moments []Moment
 }
 
-// Curve is a figure over time. A value that is no number breaks it off.
+// Curve is a figure over time. It has a gap at a value that is no number.
 type Curve struct {
 	Name   string // in the legend; may be empty
 	Broken bool   // drawn as a broken line
@@ -45,13 +45,13 @@ type Point struct {
 	Value float64
 }
 
-// Asked is the value that something was to have.
+// Asked is the value that a figure should have.
 type Asked struct {
 	Name  string
 	Value float64
 }
 
-// Shaded is a time that stands out, by what it was.
+// Shaded is a highlighted time with a name.
 type Shaded struct {
 	Name     string
 	From, To time.Duration
@@ -63,13 +63,13 @@ type Moment struct {
 	At   time.Duration
 }
 
-// Row is what was the case with one thing, from time to time.
+// Row has the states of one thing over time.
 type Row struct {
 	Name string
 	Bars []Bar
 }
 
-// Bar is a time in which something was the case. Bars of one class look alike.
+// Bar is the time of one state. Bars of one class look alike.
 type Bar struct {
 	From, To time.Duration
 	Text     string
@@ -82,7 +82,7 @@ const (
 	classes            = 3
 )
 
-// style has a ground of its own, light or dark as whoever looks prefers, so that a
+// style has a background of its own, light or dark as the reader's system, so that a
 // picture can be read on any page.
 const style = `
 text{font:12.5px system-ui,sans-serif;fill:#444}.title{font-size:15px;font-weight:600}.title,.head{fill:#111}.foot{font-size:11px}.ground{fill:#fff}
@@ -113,12 +113,12 @@ func (d *drawing) text(class, anchor string, x, y float64, text string) {
 	d.write(`<text%s x="%.1f" y="%.1f">%s</text>`, looks, x, y, html.EscapeString(text))
 }
 
-// x is where a time is.
+// x is the position of a time.
 func (d *drawing) x(at time.Duration) float64 {
 	return left + float64(at)/float64(d.span)*(width-left-right)
 }
 
-// SVG draws a picture that needs nothing from elsewhere.
+// SVG draws a picture that loads nothing.
 func (p Picture) SVG() string {
 	d := &drawing{span: max(p.Span, time.Second)}
 	y := 24.0
@@ -143,8 +143,7 @@ func (p Picture) SVG() string {
 	return head + d.String() + "</svg>\n"
 }
 
-// wrapped are the lines of a text that are no longer than a picture is wide, unless
-// a word is.
+// wrapped splits a text into lines that fit a picture, unless a word is longer.
 func wrapped(text string) (lines []string) {
 	const most = 90
 	for _, word := range strings.Fields(text) {
@@ -157,7 +156,7 @@ func wrapped(text string) (lines []string) {
 	return lines
 }
 
-// panel draws a panel below y, and returns where it ends.
+// panel draws a panel below y, and returns its bottom.
 func (d *drawing) panel(p Panel, y float64) float64 {
 	y += 20
 	d.text("head", "start", left, y, p.Title)
@@ -249,7 +248,7 @@ func (d *drawing) figure(p Panel, top float64) {
 	}
 }
 
-// unbroken are the parts of a curve between values that are none.
+// unbroken are the parts of a curve between values that are no number.
 func (c Curve) unbroken() (parts [][]Point) {
 	begun := false
 	for _, point := range c.Points {

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-chaos/squall/cli/manifest"
 )
 
-// advise says what to do about an error of the API server. name is that of the
-// Disruption that was asked for, if it was one.
+// advise adds the next step to an error of the API server. name is that of the requested
+// Disruption, or empty.
 func (c *Client) advise(ctx context.Context, err error, namespace, name string) error {
 	switch {
 	case err == nil || ctx.Err() != nil:
@@ -23,26 +23,26 @@ func (c *Client) advise(ctx context.Context, err error, namespace, name string) 
 	case apierrors.IsNotFound(err) && name != "":
 		return missing{fmt.Sprintf("there is no disruption %q in namespace %q%s", name, namespace, c.others(ctx, namespace, name))}
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		return err // it names who, what and why
+		return err // it names the user, the object and the reason
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know you: log in again, or choose another user by --context: %w", c.Config.Host, err)
 	}
 	return c.Unreachable(err)
 }
 
-// missing is the error of an object that is not there.
+// missing is the error of an object that does not exist.
 type missing struct{ text string }
 
 func (m missing) Error() string { return m.text }
 
-// Gone is true for an error that says that a disruption is not there, or is
-// another of its name.
+// Gone is true for an error that means that a disruption does not exist, or is another of
+// its name.
 func Gone(err error) bool {
 	_, gone := errors.AsType[missing](err)
 	return gone || apierrors.IsConflict(err)
 }
 
-// Unreachable adds the way out to an error of the network.
+// Unreachable adds a hint to an error of the network.
 func (c *Client) Unreachable(err error) error {
 	if _, network := errors.AsType[net.Error](err); network || strings.Contains(fmt.Sprint(err), "connection refused") {
 		return fmt.Errorf("the API server at %s does not answer: choose the cluster by --context or --kubeconfig, and see with kubectl version: %w", c.Config.Host, err)
@@ -50,14 +50,15 @@ func (c *Client) Unreachable(err error) error {
 	return err
 }
 
-// noSuchResource is true when the API server knows the resource itself not: its
-// answer then names no object.
+// noSuchResource is true when the API server does not know the resource: its answer then
+// names no object.
 func noSuchResource(err error) bool {
 	status, answered := errors.AsType[*apierrors.StatusError](err)
 	return answered && apierrors.IsNotFound(err) && (status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == "")
 }
 
-// others names the disruption that was probably meant, or where one of that name is.
+// others names the disruption that was probably meant, or the namespace of one with that
+// name.
 func (c *Client) others(ctx context.Context, namespace, name string) string {
 	list, err := c.Disruptions(ctx, namespace)
 	if err != nil {

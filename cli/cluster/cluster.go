@@ -1,6 +1,5 @@
-// Package cluster is what squall reads and writes in a Kubernetes cluster:
-// Disruptions and EmergencyStops, as the user of a kubeconfig. Its errors say
-// what to do, for people who did not write the code.
+// Package cluster reads and writes Disruptions and EmergencyStops in a Kubernetes cluster,
+// as the user of a kubeconfig. Its errors name the next step for users of squall.
 package cluster
 
 import (
@@ -22,7 +21,7 @@ import (
 
 // Client reaches one cluster.
 type Client struct {
-	// Namespace is the one that the user means.
+	// Namespace is the one that the user chose.
 	Namespace string
 	// Config is how the API server is reached.
 	Config *rest.Config
@@ -32,7 +31,7 @@ type Client struct {
 	own rest.Interface
 }
 
-// New returns a client; it calls nobody yet.
+// New returns a client without a call.
 func New(config *rest.Config, namespace string) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "squall"
@@ -68,7 +67,7 @@ const (
 	disruptionPolicies = "disruptionpolicies"
 )
 
-// Disruption reads one live.
+// Disruption reads a Disruption live.
 func (c *Client) Disruption(ctx context.Context, namespace, name string) (*v1beta1.Disruption, error) {
 	found := &v1beta1.Disruption{}
 	err := c.own.Get().Namespace(namespace).Resource(disruptions).Name(name).Do(ctx).Into(found)
@@ -86,8 +85,8 @@ func (c *Client) Disruptions(ctx context.Context, namespace string) (*v1beta1.Di
 	return list, c.advise(ctx, err, namespace, "")
 }
 
-// Create makes a disruption; with dryRun the API server only says whether it
-// would, after all of its admission. Unknown fields are refused.
+// Create makes a disruption. With dryRun the API server runs all of its admission and
+// stores nothing. It refuses unknown fields.
 func (c *Client) Create(ctx context.Context, d *v1beta1.Disruption, dryRun bool) (*v1beta1.Disruption, error) {
 	created := &v1beta1.Disruption{}
 	request := c.own.Post().Namespace(d.Namespace).Resource(disruptions).Param("fieldValidation", "Strict").Body(d)
@@ -98,7 +97,7 @@ func (c *Client) Create(ctx context.Context, d *v1beta1.Disruption, dryRun bool)
 	return kinded(created), c.advise(ctx, err, d.Namespace, "")
 }
 
-// Requester is who asks for what the caller creates; nobody if that cannot be known.
+// Requester is the requester of what the caller creates; empty if it is unknown.
 func (c *Client) Requester(ctx context.Context) v1beta1.Requester {
 	me, err := c.whoAmI(ctx)
 	if err != nil {
@@ -107,7 +106,7 @@ func (c *Client) Requester(ctx context.Context) v1beta1.Requester {
 	return v1beta1.Requester{User: me.Username, Groups: me.Groups}
 }
 
-// whoAmI is the caller, as the API server knows him.
+// whoAmI is the caller, as the API server authenticates the connection.
 func (c *Client) whoAmI(ctx context.Context) (authenticationv1.UserInfo, error) {
 	review, err := c.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
@@ -116,14 +115,14 @@ func (c *Client) whoAmI(ctx context.Context) (authenticationv1.UserInfo, error) 
 	return review.Status.UserInfo, nil
 }
 
-// Delete asks for the end of this very disruption, and of no other of its name.
+// Delete deletes exactly this disruption, and no other of its name.
 func (c *Client) Delete(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	err := c.own.Delete().Namespace(ref.Namespace).Resource(disruptions).Name(ref.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &ref.UID}}).Do(ctx).Error()
 	return c.advise(ctx, err, ref.Namespace, ref.Name)
 }
 
-// EmergencyStops lists those there are.
+// EmergencyStops lists all stops.
 func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList, error) {
 	list := &v1beta1.EmergencyStopList{}
 	err := c.own.Get().Resource(emergencyStops).Do(ctx).Into(list)
@@ -134,7 +133,8 @@ func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList
 	return list, c.advise(ctx, err, "", "")
 }
 
-// Repeated is what makes disruptions: a DisruptionCron, a DisruptionRollout or a DisruptionScenario.
+// Repeated is an object that makes disruptions: a DisruptionCron, a DisruptionRollout or a
+// DisruptionScenario.
 type Repeated struct {
 	resource string
 	Object
@@ -156,7 +156,7 @@ func (c *Client) Repeated(ctx context.Context) ([]Repeated, error) {
 	return all, nil
 }
 
-// DeleteRepeated asks for the end of this very one.
+// DeleteRepeated deletes exactly this object.
 func (c *Client) DeleteRepeated(ctx context.Context, r Repeated) error {
 	uid := r.GetUID()
 	err := c.own.Delete().Namespace(r.GetNamespace()).Resource(r.resource).Name(r.GetName()).
@@ -186,7 +186,7 @@ func (c *Client) CreateEmergencyStop(ctx context.Context, s *v1beta1.EmergencySt
 	return c.advise(ctx, c.own.Post().Resource(emergencyStops).Body(s).Do(ctx).Error(), "", "")
 }
 
-// DeleteEmergencyStop calls one off.
+// DeleteEmergencyStop deletes a stop.
 func (c *Client) DeleteEmergencyStop(ctx context.Context, name string) error {
 	return c.advise(ctx, c.own.Delete().Resource(emergencyStops).Name(name).Do(ctx).Error(), "", "")
 }
@@ -196,7 +196,7 @@ func (c *Client) watch(ctx context.Context, namespace, resource, name, version s
 		Param("fieldSelector", "metadata.name="+name).Param("resourceVersion", version).Watch(ctx)
 }
 
-// kinded gives back what the decoder of single types leaves out.
+// kinded sets the fields that the decoder of single types leaves out.
 func kinded(d *v1beta1.Disruption) *v1beta1.Disruption {
 	d.APIVersion, d.Kind = v1beta1.GroupVersion.String(), "Disruption"
 	return d

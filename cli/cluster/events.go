@@ -13,22 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FollowEvents sends a line for each event of this very object, until ctx ends. Events are told as far as they can be read: they are no part of what a
-// disruption does.
+// FollowEvents sends a line for each event of exactly this object, until ctx ends. It skips
+// events that the user may not read, because a disruption does not depend on them.
 func (c *Client) FollowEvents(ctx context.Context, namespace string, uid types.UID, lines chan<- string) {
-	told := map[types.UID]bool{}
-	tell := func(event *corev1.Event) {
-		if told[event.UID] {
+	sent := map[types.UID]bool{}
+	report := func(event *corev1.Event) {
+		if sent[event.UID] {
 			return
 		}
-		told[event.UID] = true
+		sent[event.UID] = true
 		select {
 		case lines <- event.Reason + ": " + event.Message:
 		case <-ctx.Done():
 		}
 	}
 	for ctx.Err() == nil {
-		if err := c.events(ctx, namespace, uid, tell); apierrors.IsForbidden(err) {
+		if err := c.events(ctx, namespace, uid, report); apierrors.IsForbidden(err) {
 			return
 		}
 		select {
@@ -38,8 +38,8 @@ func (c *Client) FollowEvents(ctx context.Context, namespace string, uid types.U
 	}
 }
 
-// events tells those there are, and then those that come, until the watch ends.
-func (c *Client) events(ctx context.Context, namespace string, uid types.UID, tell func(*corev1.Event)) error {
+// events calls report for the events there are and then for new ones, until the watch ends.
+func (c *Client) events(ctx context.Context, namespace string, uid types.UID, report func(*corev1.Event)) error {
 	events := c.Kube.CoreV1().Events(namespace)
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(uid)).String()}
 	list, err := events.List(ctx, options)
@@ -47,7 +47,7 @@ func (c *Client) events(ctx context.Context, namespace string, uid types.UID, te
 		return err
 	}
 	for i := range list.Items {
-		tell(&list.Items[i])
+		report(&list.Items[i])
 	}
 	options.ResourceVersion = list.ResourceVersion
 	watch, err := events.Watch(ctx, options)
@@ -60,7 +60,7 @@ func (c *Client) events(ctx context.Context, namespace string, uid types.UID, te
 		if !known {
 			return errors.New("the watch on events ended: " + fmt.Sprint(seen.Type))
 		}
-		tell(event)
+		report(event)
 	}
 	return nil
 }

@@ -13,20 +13,21 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// betweenTries is how long an API server that does not answer is left alone.
+// betweenTries is the pause before the next call to an API server that does not answer.
 const betweenTries = time.Second
 
-// Watcher is told what becomes of an object.
+// Watcher receives the changes of an object.
 type Watcher[T any] struct {
 	// Seen is called with the object whenever it changed, and with nil when it is
 	// gone. It returns true to end the watch.
 	Seen func(*T) bool
-	// Away is called when the API server does not answer; it is asked again until
-	// the context ends. May be nil.
+	// Away is called when the API server does not answer; the watch retries until the
+	// context ends. May be nil.
 	Away func(error)
 }
 
-// FollowDisruption tells w of this very disruption, until w or the context ends it.
+// FollowDisruption sends w the changes of exactly this disruption, until w or the context
+// ends it.
 func (c *Client) FollowDisruption(ctx context.Context, ref v1beta1.DisruptionRef, w Watcher[v1beta1.Disruption]) error {
 	err := follow(ctx, w, func() (*v1beta1.Disruption, error) { return c.get(ctx, ref) },
 		func(version string) (watch.Interface, error) {
@@ -35,7 +36,7 @@ func (c *Client) FollowDisruption(ctx context.Context, ref v1beta1.DisruptionRef
 	return c.advise(ctx, err, ref.Namespace, "")
 }
 
-// get is nil for one that is gone, also when another has its name.
+// get returns nil if the disruption is gone, also when another has its name.
 func (c *Client) get(ctx context.Context, ref v1beta1.DisruptionRef) (*v1beta1.Disruption, error) {
 	found := &v1beta1.Disruption{}
 	err := c.own.Get().Namespace(ref.Namespace).Resource(disruptions).Name(ref.Name).Do(ctx).Into(found)
@@ -45,7 +46,8 @@ func (c *Client) get(ctx context.Context, ref v1beta1.DisruptionRef) (*v1beta1.D
 	return kinded(found), err
 }
 
-// FollowScenario tells w of this very scenario, until w or the context ends it.
+// FollowScenario sends w the changes of exactly this scenario, until w or the context ends
+// it.
 func (c *Client) FollowScenario(ctx context.Context, namespace, name string, uid types.UID, w Watcher[v1beta1.DisruptionScenario]) error {
 	err := follow(ctx, w, func() (*v1beta1.DisruptionScenario, error) {
 		found := &v1beta1.DisruptionScenario{}
@@ -60,7 +62,7 @@ func (c *Client) FollowScenario(ctx context.Context, namespace, name string, uid
 	return c.advise(ctx, err, namespace, "")
 }
 
-// FollowEmergencyStop tells w of a stop, until w or the context ends it.
+// FollowEmergencyStop sends w the changes of a stop, until w or the context ends it.
 func (c *Client) FollowEmergencyStop(ctx context.Context, name string, w Watcher[v1beta1.EmergencyStop]) error {
 	err := follow(ctx, w, func() (*v1beta1.EmergencyStop, error) {
 		found := &v1beta1.EmergencyStop{}
@@ -80,8 +82,8 @@ type object[T any] interface {
 	metav1.Object
 }
 
-// follow reads, watches from what was read, and reads again when the watch ends:
-// an end says nothing of the object.
+// follow reads, watches from the version it read, and reads again when the watch ends: the
+// end of a watch is no change of the object.
 func follow[T any, P object[T]](ctx context.Context, w Watcher[T], get func() (P, error), open func(version string) (watch.Interface, error)) error {
 	for {
 		found, err := get()
@@ -116,7 +118,7 @@ func follow[T any, P object[T]](ctx context.Context, w Watcher[T], get func() (P
 	}
 }
 
-// pause keeps a watch that ends at once from becoming a storm of reads.
+// pause prevents a storm of reads if each watch ends at once.
 func pause(err error) time.Duration {
 	if err == nil {
 		return betweenTries / 10
@@ -124,7 +126,7 @@ func pause(err error) time.Duration {
 	return betweenTries
 }
 
-// drain tells w of what a watch sees; true when that is the end.
+// drain sends w the changes of a watch; true when the object is gone or w ends the watch.
 func drain[T any, P object[T]](events <-chan watch.Event, first P, w Watcher[T]) (ended bool) {
 	for event := range events {
 		seen, known := event.Object.(P)
@@ -142,7 +144,7 @@ func drain[T any, P object[T]](events <-chan watch.Event, first P, w Watcher[T])
 	return false
 }
 
-// refused is true for an answer that asking again does not change.
+// refused is true for an answer that a retry does not change.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }

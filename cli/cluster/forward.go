@@ -70,8 +70,8 @@ func (c *Client) worker(ctx context.Context, namespace string) (*appsv1.Deployme
 	return worker, c.advise(ctx, err, "", "")
 }
 
-// ServiceOf reads an address such as temporal-frontend.temporal:7233 as that of
-// a Service; false for one that only a name server or nobody knows.
+// ServiceOf reads an address such as temporal-frontend.temporal:7233 as that of a Service;
+// false for other addresses.
 func ServiceOf(address string) (namespace, service string, port int32, ok bool) {
 	host, text, err := net.SplitHostPort(address)
 	number, notNumber := strconv.ParseInt(text, 10, 32)
@@ -85,7 +85,7 @@ func ServiceOf(address string) (namespace, service string, port int32, ok bool) 
 // errNoService means that there is no such Service in the cluster.
 var errNoService = errors.New("no such service")
 
-// Inside is true for a pod of the cluster, which reaches its Services by itself.
+// Inside is true in a pod of the cluster, which reaches its Services without forwarding.
 func (c *Client) Inside() bool {
 	own, err := rest.InClusterConfig()
 	return err == nil && own.Host == c.Config.Host
@@ -131,7 +131,7 @@ func (c *Client) Forward(ctx context.Context, namespace, service string, port in
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local))), nil
 }
 
-// behind is a pod that is ready to answer for a port of a Service, and its port.
+// behind returns a ready pod of a port of a Service, and the pod's port.
 func (c *Client) behind(ctx context.Context, namespace, service string, port int32) (pod string, target int32, err error) {
 	found, err := c.Kube.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

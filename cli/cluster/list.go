@@ -38,7 +38,7 @@ type Object interface {
 	metav1.Object
 }
 
-// Objects are those that a list holds. They are written as the API server writes a list.
+// Objects are the objects of a list. They are written as the API server writes a list.
 type Objects struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
@@ -67,7 +67,7 @@ func (c *Client) List(ctx context.Context, r Resource, namespace string) (Object
 	return all, nil
 }
 
-// in is the namespace to ask for.
+// in is the namespace of a request.
 func (r Resource) in(namespace string) string {
 	if r.ClusterScoped {
 		return ""
@@ -75,7 +75,7 @@ func (r Resource) in(namespace string) string {
 	return namespace
 }
 
-// kinded sets what the decoder of single types leaves out.
+// kinded sets the fields that the decoder of single types leaves out.
 func (r Resource) kinded(object Object) Object {
 	object.GetObjectKind().SetGroupVersionKind(v1beta1.GroupVersion.WithKind(r.Kind))
 	return object
@@ -115,8 +115,8 @@ func where(namespace string) string {
 	return fmt.Sprintf(" in namespace %q", namespace)
 }
 
-// otherOf names the object that was probably meant. kind is what squall list calls the
-// resource.
+// otherOf names the object that was probably meant. kind is the name of the resource in
+// squall list.
 func (c *Client) otherOf(ctx context.Context, r Resource, kind, namespace, name string) string {
 	list, err := c.List(ctx, r, namespace)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Right is something that somebody may do or not.
+// Right is an action that a user may or may not do.
 type Right = authorizationv1.ResourceAttributes
 
-// Describe says a right as kubectl auth can-i takes it.
+// Describe writes a right as kubectl auth can-i takes it.
 func Describe(r Right) string {
 	resource := r.Resource
 	if r.Group != "" {
@@ -26,7 +26,7 @@ func Describe(r Right) string {
 	return fmt.Sprintf("%s %s in namespace %s", r.Verb, resource, r.Namespace)
 }
 
-// Missing are those of the rights that the user does not have.
+// Missing returns the rights that the user does not have.
 func (c *Client) Missing(ctx context.Context, rights ...Right) ([]string, error) {
 	return missingOf(rights, func(r Right) (bool, error) {
 		review, err := c.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
@@ -38,8 +38,8 @@ func (c *Client) Missing(ctx context.Context, rights ...Right) ([]string, error)
 	})
 }
 
-// MissingOf are those that another user does not have. Asking needs a right of its
-// own: the error of who lacks it is Forbidden.
+// MissingOf returns the rights that another user does not have. The caller needs a right to
+// ask; without it the error is Forbidden.
 func (c *Client) MissingOf(ctx context.Context, user string, groups []string, rights ...Right) ([]string, error) {
 	return missingOf(rights, func(r Right) (bool, error) {
 		review, err := c.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{

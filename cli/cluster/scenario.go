@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Scenario reads one live.
+// Scenario reads a scenario live.
 func (c *Client) Scenario(ctx context.Context, namespace, name string) (*v1beta1.DisruptionScenario, error) {
 	found := &v1beta1.DisruptionScenario{}
 	err := c.own.Get().Namespace(namespace).Resource(scenarios).Name(name).Do(ctx).Into(found)
@@ -33,25 +33,26 @@ func (c *Client) Scenarios(ctx context.Context, namespace string) (*v1beta1.Disr
 	return list, c.advise(ctx, err, namespace, "")
 }
 
-// TryScenario asks the API server whether it would take a scenario, after all of its admission.
+// TryScenario runs the API server's admission for a scenario and creates nothing.
 func (c *Client) TryScenario(ctx context.Context, s *v1beta1.DisruptionScenario) error {
 	err := c.own.Post().Namespace(s.Namespace).Resource(scenarios).Param("fieldValidation", "Strict").Param("dryRun", metav1.DryRunAll).Body(s).Do(ctx).Error()
 	return c.advise(ctx, err, s.Namespace, "")
 }
 
-// CreateScenario creates one.
+// CreateScenario creates a scenario.
 func (c *Client) CreateScenario(ctx context.Context, s *v1beta1.DisruptionScenario) (*v1beta1.DisruptionScenario, error) {
 	created := &v1beta1.DisruptionScenario{}
 	err := c.own.Post().Namespace(s.Namespace).Resource(scenarios).Param("fieldValidation", "Strict").Body(s).Do(ctx).Into(created)
 	return scenarioKinded(created), c.advise(ctx, err, s.Namespace, "")
 }
 
-// DeleteScenario asks for the end of this very scenario, and of no other of its name.
+// DeleteScenario deletes exactly this scenario, and no other of its name.
 func (c *Client) DeleteScenario(ctx context.Context, s *v1beta1.DisruptionScenario) error {
 	return c.DeleteRepeated(ctx, Repeated{scenarios, s})
 }
 
-// Approve lets this very scenario go on from a step, in the name of the user, which it returns.
+// Approve approves a step of exactly this scenario in the name of the user, which it
+// returns.
 func (c *Client) Approve(ctx context.Context, s *v1beta1.DisruptionScenario, step string) (user string, err error) {
 	me, err := c.whoAmI(ctx)
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// ListWatcher gets the objects of a list, and what becomes of them.
+// ListWatcher receives the objects of a list, and their changes.
 type ListWatcher struct {
 	// Listed is called once, with the objects that are there.
 	Listed func([]Object)
 	// Changed is called with each object that is new or has changed after that. A deleted
 	// object has its last state.
 	Changed func(object Object, gone bool)
-	// Away is called when the API server does not answer any more; it is asked again
-	// until the context ends.
+	// Away is called when the API server does not answer; the watch retries until the
+	// context ends.
 	Away func(error)
 }
 
-// Follow lists the objects of a namespace, of all with an empty one, and watches them
-// until ctx ends. It returns the error of the first list, and of a right that is lost.
+// Follow lists the objects of a namespace, of all with an empty one, and watches them until
+// ctx ends. It returns an error of the first list, or Forbidden later.
 func (c *Client) Follow(ctx context.Context, r Resource, namespace string, w ListWatcher) error {
 	list, err := c.List(ctx, r, namespace)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) Follow(ctx context.Context, r Resource, namespace string, w Lis
 	}
 }
 
-// followed is a list that is watched. known are its objects as they were seen last.
+// followed is a list that is watched. known are its objects as they were last seen.
 type followed struct {
 	*Client
 	Resource
@@ -87,7 +87,7 @@ func (f followed) see(object Object, gone bool) {
 	f.Changed(object, gone)
 }
 
-// compare reports what changed while nothing was watched.
+// compare reports changes that happened between two watches.
 func (f followed) compare(now []Object) {
 	there := map[types.UID]bool{}
 	for _, object := range now {

@@ -1,7 +1,7 @@
-// Package create makes a manifest from answers. The questions are the fields of
-// the kind's sample, in its order and with its values proposed, and what they
-// mean is what the schema says: a new kind brings its questions along. It asks
-// nobody; whoever does so gives it the answers.
+// Package create makes a manifest from answers. The questions are the fields of the fault's
+// sample, in its order and with its values proposed. The schema has their meaning, so a new
+// fault has its questions without more code. The package itself asks nothing: the caller
+// passes the answers.
 package create
 
 import (
@@ -28,22 +28,22 @@ const Nothing = "-"
 type Question struct {
 	// Field is its path, such as metadata.name or spec.network.drop.
 	Field string
-	// About says in a sentence what the field means.
+	// About is a sentence on the meaning of the field.
 	About string
 	// Proposed is the value in the sample.
 	Proposed string
 }
 
-// Kind is one that a manifest can be of.
+// Kind is a fault that a manifest can have.
 type Kind struct {
 	v1beta1.Kind
-	// About says in a sentence what it does.
+	// About is a sentence on what it does.
 	About string
 	// Field is its place in the spec.
 	Field string
 }
 
-// Kinds are those that can be asked for, in the order of the API.
+// Kinds are the faults that a user can choose, in the order of the API.
 func Kinds() ([]Kind, error) {
 	spec, err := specSchema()
 	if err != nil {
@@ -79,7 +79,8 @@ func New(kind v1beta1.Kind, now time.Time, chaosNamespace string) (*Draft, error
 		return nil, fmt.Errorf("read the sample of %s: %w", kind, err)
 	}
 	keepFirst(document)
-	document.HeadComment, document.Content[0].HeadComment = "", "" // about the sample as it stands
+	// they are about the unchanged sample
+	document.HeadComment, document.Content[0].HeadComment = "", ""
 	if content := document.Content[0].Content; len(content) > 0 {
 		content[0].HeadComment = ""
 	}
@@ -119,8 +120,8 @@ func (d *Draft) questions(path string, node *yaml.Node) []Question {
 	return questions
 }
 
-// Others are the fields that have no value yet: of the kind, and of the spec
-// beside the other kinds.
+// Others are the fields without a value: those of the kind, and those of the spec that are
+// no kind.
 func (d *Draft) Others() []string {
 	spec := child(d.root(), "spec")
 	var fields []string
@@ -138,8 +139,8 @@ func (d *Draft) Others() []string {
 	return fields
 }
 
-// Ask is the question about any field, an error that names the nearest one if
-// there is none. The field may be written without the kind before it.
+// Ask returns the question about any field. For an unknown field the error names the
+// nearest known one. The field may omit the kind before it.
 func (d *Draft) Ask(field string) (Question, error) {
 	field = strings.TrimPrefix(field, "spec.")
 	for _, path := range []string{field, d.kind + "." + field} {
@@ -158,9 +159,9 @@ func (d *Draft) Ask(field string) (Question, error) {
 	return Question{}, err
 }
 
-// Answer gives a field its value, as YAML or in the short forms a, b for a list
-// and a=b, c=d for labels; Nothing leaves it out. An answer that the rules refuse changes
-// nothing. What is wrong with other fields is left to Problems.
+// Answer gives a field its value, as YAML or in the short forms a, b for a list and a=b,
+// c=d for labels; Nothing leaves it out. An answer that the rules refuse changes nothing.
+// Problems reports what is wrong with other fields.
 func (d *Draft) Answer(field, answer string) error {
 	value, err := d.parse(field, strings.TrimSpace(answer))
 	if err != nil {
@@ -177,7 +178,7 @@ func (d *Draft) Answer(field, answer string) error {
 	return nil
 }
 
-// Problems are what is wrong with the whole, as squall validate says it.
+// Problems are the problems of the whole manifest, as squall validate reports them.
 func (d *Draft) Problems() []string { return d.checked().Problems }
 
 // checked is the manifest as squall validate reads it.
@@ -187,8 +188,8 @@ func (d *Draft) checked() manifest.Document {
 	return documents[0]
 }
 
-// about are the problems of a field, and those that name no field of the spec
-// because the document cannot be decoded.
+// about are the problems of a field, and those that name no field of the spec because the
+// document cannot be decoded.
 func about(field string, problems []string) []string {
 	var own []string
 	for _, problem := range problems {
@@ -215,7 +216,7 @@ func (d *Draft) YAML() []byte {
 	return text.Bytes()
 }
 
-// Disruption is what the manifest holds; nil while it has problems.
+// Disruption is the object of the manifest; nil while it has problems.
 func (d *Draft) Disruption() *v1beta1.Disruption {
 	if checked := d.checked(); len(checked.Problems) == 0 {
 		return checked.Disruption
@@ -246,7 +247,7 @@ func (d *Draft) parse(field, answer string) (*yaml.Node, error) {
 	return value.Content[0], nil
 }
 
-// put sets what is at a path below a map, or leaves it out.
+// put sets the value at a path below a map, or removes it.
 func put(node *yaml.Node, path []string, value *yaml.Node) error {
 	name, index, item := strings.Cut(path[0], "[")
 	next := child(node, name)
@@ -291,7 +292,7 @@ func put(node *yaml.Node, path []string, value *yaml.Node) error {
 	return nil
 }
 
-// keepFirst leaves one item of each list of objects: more are written by hand.
+// keepFirst leaves one item of each list of objects: a person writes more by hand.
 func keepFirst(node *yaml.Node) {
 	if node.Kind == yaml.SequenceNode && len(node.Content) > 0 && node.Content[0].Kind == yaml.MappingNode {
 		node.Content = node.Content[:1]
@@ -331,20 +332,20 @@ func clone(node *yaml.Node) *yaml.Node {
 	return &copied
 }
 
-// shown is a value as it is asked for.
+// shown is a value as a question shows it.
 func shown(value *yaml.Node) string {
-	var words []string
+	var parts []string
 	switch value.Kind {
 	case yaml.SequenceNode:
 		for _, item := range value.Content {
-			words = append(words, item.Value)
+			parts = append(parts, item.Value)
 		}
 	case yaml.MappingNode:
 		for i := 0; i < len(value.Content); i += 2 {
-			words = append(words, value.Content[i].Value+"="+value.Content[i+1].Value)
+			parts = append(parts, value.Content[i].Value+"="+value.Content[i+1].Value)
 		}
 	default:
 		return value.Value
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(parts, ", ")
 }

@@ -19,7 +19,7 @@ func newDraft(t *testing.T, kind v1beta1.Kind) *Draft {
 	return d
 }
 
-// Whoever takes every proposal has a valid manifest, of the kind asked for.
+// A person who accepts every proposal gets a valid manifest of the chosen fault.
 func TestEveryKindCanBeProposed(t *testing.T) {
 	kinds, err := Kinds()
 	if err != nil || len(kinds) != len(v1beta1.AllKinds()) {
@@ -28,12 +28,12 @@ func TestEveryKindCanBeProposed(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind.Kind), func(t *testing.T) {
 			if kind.About == "" {
-				t.Error("nothing says what it does")
+				t.Error("it has no description")
 			}
 			d, asked := newDraft(t, kind.Kind), 0
 			for _, q := range d.Questions() {
 				if q.About == "" || q.Proposed == "" {
-					t.Errorf("question %+v says too little", q)
+					t.Errorf("question %+v has too little text", q)
 				}
 				if strings.HasPrefix(q.Field, "spec."+d.kind+".") {
 					asked++
@@ -89,7 +89,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Two answers may only make sense together: the second mends what the first left.
+// Two answers may only be valid together: the second resolves a problem of the first.
 func TestWhatOtherFieldsNeedIsAProblemOfTheWhole(t *testing.T) {
 	d := newDraft(t, v1beta1.KindNetwork)
 	if err := d.Answer("spec.network.drop", Nothing); err != nil {

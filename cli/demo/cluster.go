@@ -78,7 +78,8 @@ func (s Shop) apply(ctx context.Context, document []byte) error {
 	return nil
 }
 
-// AwaitReady waits until all of the shop runs. An error of ctx names what does not.
+// AwaitReady waits until all of the shop runs. An error of ctx names the part that does
+// not.
 func (s Shop) AwaitReady(ctx context.Context) error {
 	for {
 		waiting, err := s.notReady(ctx)
@@ -126,7 +127,7 @@ func (s Shop) AwaitSteady(ctx context.Context) error {
 	return nil
 }
 
-// Measure is what the client measures in some seconds from now on.
+// Measure returns the client's measurements of the next seconds.
 func (s Shop) Measure(ctx context.Context, seconds int) (Phase, error) {
 	log, err := s.log(ctx)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s Shop) Measure(ctx context.Context, seconds int) (Phase, error) {
 	return Sum(measured), err
 }
 
-// log follows what the client prints from now on.
+// log follows the output of the client from now on.
 func (s Shop) log(ctx context.Context) (io.ReadCloser, error) {
 	pods, err := s.Kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=client"})
 	if err != nil {
@@ -202,8 +203,8 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// CLIImage is the image of squall that belongs to one of the worker, which is in the same
-// registry under the same tag. It is empty for a worker's image with another name.
+// CLIImage is the image of squall in the same registry and with the same tag as the
+// worker's. It is empty for a worker's image with another name.
 func CLIImage(worker string) string {
 	registry, image := path.Split(worker)
 	name, tag, tagged := strings.Cut(image, ":")

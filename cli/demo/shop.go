@@ -1,5 +1,5 @@
 // Package demo is the shop that `squall demo` disrupts: the programs of its pods, its
-// objects in the cluster, and what its client measures.
+// objects in the cluster, and the measurements of its client.
 package demo
 
 import (
@@ -17,7 +17,7 @@ import (
 const (
 	// callTimeout is how long a request may take before it counts as failed.
 	callTimeout = 2 * time.Second
-	// requestsPerSecond is what the client sends.
+	// requestsPerSecond is the rate of the client.
 	requestsPerSecond = 20
 )
 

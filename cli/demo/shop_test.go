@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The client measures what its upstream does: a third of the answers late, a third failed.
+// The client measures its upstream: a third of the answers late, a third failed.
 func TestLoadMeasuresTheUpstream(t *testing.T) {
 	var asked atomic.Int64
 	cart := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -1,5 +1,5 @@
-// Package doctor finds out whether an installation of Squall works, and says the
-// way out of each thing that does not. It reads and asks, and changes nothing.
+// Package doctor checks an installation of Squall, and suggests a fix for each problem. It
+// only reads.
 package doctor
 
 import (
@@ -23,34 +23,33 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// reinstall is how an installation gets back what it lacks.
+// reinstall is the fix for an installation that lacks a part.
 const reinstall = "install Squall again: helm upgrade, or kubectl apply of its manifests"
 
-// Health is what a finding says.
+// Health is the outcome of a check.
 type Health string
 
-// The healths: Warn is for what works and may not go on to, or could not be
-// found out; Fail for what keeps disruptions from being carried out.
+// The healths. Warn means that it works and may stop, or could not be checked. Fail means
+// that disruptions are not carried out.
 const (
 	OK   Health = "ok"
 	Warn Health = "warn"
 	Fail Health = "fail"
 )
 
-// Finding is what was found out about one thing.
+// Finding is the outcome of one check.
 type Finding struct {
 	What   string `json:"what"`
 	Health Health `json:"health"`
 	Text   string `json:"text"`
-	// WayOut is what to do; empty for OK.
+	// WayOut is the suggested fix; empty for OK.
 	WayOut string `json:"wayOut,omitempty"`
 }
 
-// Place is where the parts of an installation are.
+// Place has the namespaces of an installation.
 type Place struct{ System, Chaos string }
 
-// Cluster examines what is in the cluster. Without an answer of the API server it
-// says only that.
+// Cluster checks the cluster. Without an answer of the API server that is the only finding.
 func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 	version, err := c.Kube.Discovery().ServerVersion()
 	if err != nil {
@@ -71,7 +70,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 	return append(findings, examineDisruptions(ctx, c)...)
 }
 
-// examineResources finds out whether the cluster knows the API, and all its fields.
+// examineResources checks whether the cluster knows the API, and all its fields.
 func examineResources(c *cluster.Client) Finding {
 	const what, way = "resources", reinstall
 	list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(v1beta1.GroupVersion.String())
@@ -138,7 +137,8 @@ func fieldsMissingIn(openapi []byte) ([]string, error) {
 	return nil, fmt.Errorf("it has no Disruption")
 }
 
-// RightsToRun are what a person needs who runs disruptions in a namespace and stops them.
+// RightsToRun are the rights of a person who runs disruptions in a namespace and stops
+// them.
 func RightsToRun(namespace string) []cluster.Right {
 	var rights []cluster.Right
 	for verb := range strings.FieldsSeq("create get list watch delete") {
@@ -171,7 +171,7 @@ func examineAdmission(ctx context.Context, c *cluster.Client) Finding {
 	return Finding{"admission", OK, "policies are in force", ""}
 }
 
-// examineOptIn says what becomes of disruptions in namespaces that have not agreed.
+// examineOptIn reports how disruptions in namespaces without the opt-in label are handled.
 func examineOptIn(ctx context.Context, c *cluster.Client) Finding {
 	label := v1beta1.LabelDisruptions + "=" + v1beta1.DisruptionsAllowed
 	return examineSwitch(ctx, c, policySwitch{
@@ -182,7 +182,7 @@ func examineOptIn(ctx context.Context, c *cluster.Client) Finding {
 	})
 }
 
-// examineSafeMode says what becomes of disruptions that safe mode catches.
+// examineSafeMode reports how disruptions that safe mode catches are handled.
 func examineSafeMode(ctx context.Context, c *cluster.Client) Finding {
 	return examineSwitch(ctx, c, policySwitch{
 		name: "squall-safe-mode", what: "safe mode",
@@ -192,7 +192,8 @@ func examineSafeMode(ctx context.Context, c *cluster.Client) Finding {
 	})
 }
 
-// examineRequesters finds rules about who asks where nobody notes that.
+// examineRequesters finds rules about requesters while the webhook that records them is
+// missing.
 func examineRequesters(ctx context.Context, c *cluster.Client) Finding {
 	_, err := c.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "squall-requesters", metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -229,8 +230,8 @@ func judgeRequesters(noted bool, policies []*v1beta1.DisruptionPolicy) Finding {
 // policySwitch is a policy that an operator sets to off, warn or enforce, and what each means.
 type policySwitch struct{ name, what, enforce, warn, off string }
 
-// examineSwitch reads from its binding how it is set. An installation without the policy
-// is an older one.
+// examineSwitch reads the switch from the policy's binding. An installation without the
+// policy is an older one.
 func examineSwitch(ctx context.Context, c *cluster.Client, s policySwitch) Finding {
 	binding, err := c.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, s.name, metav1.GetOptions{})
 	switch {
@@ -249,7 +250,7 @@ func examineSwitch(ctx context.Context, c *cluster.Client, s policySwitch) Findi
 // probes is the program that only disruptions with a steady state need.
 const probes = "squall-probes"
 
-// examineProgram finds out whether a deployment has what it asks for.
+// examineProgram checks whether a deployment has as many ready pods as it wants.
 func examineProgram(ctx context.Context, c *cluster.Client, namespace, name string) Finding {
 	deployment, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -285,7 +286,8 @@ func programFinding(d *appsv1.Deployment, trouble string) Finding {
 	return Finding{d.Name, OK, text, ""}
 }
 
-// podTrouble is why a pod of a deployment is not ready, as far as one can see.
+// podTrouble is why a pod of a deployment is not ready; empty if no container shows a
+// reason.
 func podTrouble(ctx context.Context, c *cluster.Client, d *appsv1.Deployment) string {
 	found := ""
 	_ = kube.Pages(ctx, c.Kube.CoreV1().Pods(d.Namespace).List, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Spec.Selector)}, func(page *corev1.PodList) {
@@ -312,7 +314,7 @@ func containerTrouble(s corev1.ContainerStatus) string {
 	return ""
 }
 
-// examineAccount asks whether a program has the rights that the manifests give it.
+// examineAccount checks whether a program has the rights that the manifests give it.
 func examineAccount(ctx context.Context, c *cluster.Client, place Place, program string) Finding {
 	what := "rights of " + program
 	given, err := deploy.Rights(program)
@@ -337,8 +339,8 @@ func examineAccount(ctx context.Context, c *cluster.Client, place Place, program
 	return Finding{what, OK, fmt.Sprintf("all %d that it needs", len(rights)), ""}
 }
 
-// examineDisruptions finds what keeps disruptions from running, and those that wait
-// for a person.
+// examineDisruptions finds stops that keep disruptions from running, and disruptions that
+// wait for a person.
 func examineDisruptions(ctx context.Context, c *cluster.Client) []Finding {
 	var findings []Finding
 	stops, err := c.EmergencyStops(ctx)

@@ -94,7 +94,7 @@ func TestTroubleOfContainers(t *testing.T) {
 	}
 }
 
-func TestRulesAboutRequestersThatNobodyNotes(t *testing.T) {
+func TestRulesAboutRequestersThatAreNotRecorded(t *testing.T) {
 	ours := &v1beta1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "prod"}, Spec: v1beta1.DisruptionPolicySpec{Rules: []v1beta1.PolicyRule{
 		{Name: "all"}, {Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Users: []string{"ann"}}}, {Name: "theirs", Requesters: &v1beta1.PolicyRequesters{Users: []string{"bob"}}},
 	}}}
@@ -112,7 +112,7 @@ func TestRulesAboutRequestersThatNobodyNotes(t *testing.T) {
 	}
 }
 
-func TestDisruptionsThatNeedSomebody(t *testing.T) {
+func TestDisruptionsThatNeedAPerson(t *testing.T) {
 	made := func(change func(*v1beta1.Disruption)) []v1beta1.Disruption {
 		d := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}
 		change(&d)

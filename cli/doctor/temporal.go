@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// shortRetention is for how long finished workflows should be kept at least: who
-// reads about a disruption does so a month later.
+// shortRetention is the least useful retention of finished workflows: people read about a
+// disruption up to a month later.
 const shortRetention = 35 * 24 * time.Hour
 
 // Temporal examines a Temporal that answers.
@@ -63,7 +63,7 @@ func examineAttributes(ctx context.Context, t client.Client, namespace string) F
 	return Finding{what, OK, "all are there", ""}
 }
 
-// examinePollers finds out whether a worker asks Temporal for work.
+// examinePollers checks whether a worker polls Temporal for work.
 func examinePollers(ctx context.Context, t client.Client, namespace string) Finding {
 	what := "workers"
 	queue, err := t.DescribeTaskQueue(ctx, contract.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)

@@ -24,7 +24,7 @@ func Rollout(r *v1beta1.DisruptionRollout) []Topic {
 	return runs(r.Namespace, r.Spec.TargetResource, r.Spec.DisruptionTemplate, lines)
 }
 
-// runs explains what begins at certain times, on the pods of a workload.
+// runs explains runs that begin at certain times, on the pods of a workload.
 func runs(namespace string, target v1beta1.TargetResource, template v1beta1.DisruptionSpec, when []string) []Topic {
 	run := &v1beta1.Disruption{Spec: *template.DeepCopy()}
 	run.Namespace = namespace
@@ -37,18 +37,18 @@ func runs(namespace string, target v1beta1.TargetResource, template v1beta1.Disr
 	return append([]Topic{{"when", when}}, topics...)
 }
 
-// thoseOf are the pods that runs choose from.
+// thoseOf describes the pods that runs choose from.
 func thoseOf(namespace string, target v1beta1.TargetResource, template v1beta1.DisruptionSpec) string {
 	if namespace == "" {
 		namespace = "the namespace it is created in"
 	} else {
 		namespace = "namespace " + namespace
 	}
-	said := "pods of the " + target.String() + " of " + namespace
+	text := "pods of the " + target.String() + " of " + namespace
 	if len(template.Selector)+len(template.AdvancedSelector) > 0 {
-		said += " that the template's selectors match, too"
+		text += " that the template's selectors match, too"
 	}
-	return said
+	return text
 }
 
 func when(s v1beta1.DisruptionCronSpec, now time.Time) []string {

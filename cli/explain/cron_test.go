@@ -61,7 +61,7 @@ func TestRollout(t *testing.T) {
 	if diff := cmp.Diff(want, topics[0].Lines); diff != "" {
 		t.Errorf("when (-want +got):\n%s", diff)
 	}
-	if whom := topics[1]; whom.Name == "whom" && whom.Lines[0] != "2 pods of the statefulset db of namespace shop" {
-		t.Errorf("whom = %q", whom.Lines)
+	if targets := topics[1]; targets.Name == "whom" && targets.Lines[0] != "2 pods of the statefulset db of namespace shop" {
+		t.Errorf("whom = %q", targets.Lines)
 	}
 }

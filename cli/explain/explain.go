@@ -1,6 +1,5 @@
-// Package explain says in plain words what a Disruption does: what, to whom,
-// how long, what ends it and what is left out. It knows the manifest and nothing
-// else.
+// Package explain describes a Disruption in plain words: its faults, targets, duration,
+// ends and exceptions. It knows the manifest and nothing else.
 package explain
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Topic is one thing that is said of a disruption.
+// Topic is one aspect of a disruption, with lines of text.
 type Topic struct {
 	Name  string   `json:"name"`
 	Lines []string `json:"lines"`
@@ -25,7 +24,7 @@ type Topic struct {
 func Disruption(d *v1beta1.Disruption) []Topic {
 	topics := []Topic{
 		{"what", what(d.Spec)},
-		{"whom", whom(d)},
+		{"whom", whichTargets(d)},
 		{"how long", howLong(d.Spec)},
 		{"ends", ends(d.Spec)},
 		{"left out", leftOut(d.Spec)},
@@ -33,14 +32,14 @@ func Disruption(d *v1beta1.Disruption) []Topic {
 	if caught := d.Spec.CaughtBySafeMode(); len(caught) > 0 {
 		topics = append(topics, Topic{"safe mode", caught})
 	}
-	if told := tells(d.Spec.Reporting); len(told) > 0 {
-		topics = append(topics, Topic{"tells", told})
+	if to := recipients(d.Spec.Reporting); len(to) > 0 {
+		topics = append(topics, Topic{"tells", to})
 	}
 	return topics
 }
 
-// tells is who hears of it, as far as the manifest says.
-func tells(r *v1beta1.Reporting) (lines []string) {
+// recipients are the receivers of notifications that the manifest names.
+func recipients(r *v1beta1.Reporting) (lines []string) {
 	if r == nil {
 		return nil
 	}
@@ -78,7 +77,7 @@ func what(s v1beta1.DisruptionSpec) []string {
 	return lines
 }
 
-func whom(d *v1beta1.Disruption) []string {
+func whichTargets(d *v1beta1.Disruption) []string {
 	s := d.Spec
 	lines := []string{amount(s) + " " + thoseThat(d)}
 	if s.Filter != nil && len(s.Filter.Annotations) > 0 {
@@ -106,7 +105,7 @@ func whom(d *v1beta1.Disruption) []string {
 	return lines
 }
 
-// everyOne is how a count of all targets is said.
+// everyOne is the text for a count of all targets.
 const everyOne = "all"
 
 func amount(s v1beta1.DisruptionSpec) string {
@@ -148,7 +147,7 @@ func howLong(s v1beta1.DisruptionSpec) []string {
 	return append(lines, waitsForProbes(s)...)
 }
 
-// waitsForProbes says how much of the duration the probes may take before anything is injected.
+// waitsForProbes is how much of the duration the probes may take before the injection.
 func waitsForProbes(s v1beta1.DisruptionSpec) []string {
 	if s.SteadyState == nil {
 		return nil
@@ -164,7 +163,7 @@ func waitsForProbes(s v1beta1.DisruptionSpec) []string {
 	return []string{line}
 }
 
-// moment says when something happens that a trigger delays.
+// moment is when a step begins that a trigger may delay.
 func moment(what string, t v1beta1.DisruptionTrigger, after string) string {
 	switch {
 	case !t.NotBefore.IsZero():
@@ -220,7 +219,7 @@ func span(d *v1beta1.Duration) string {
 	return short(d.Duration)
 }
 
-// short leaves out units that are nothing: 1h0m0s is 1h.
+// short omits units that are zero: 1h0m0s is 1h.
 func short(d time.Duration) string {
 	text := d.String()
 	for _, nothing := range []string{"m0s", "h0m"} {

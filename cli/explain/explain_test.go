@@ -8,7 +8,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-func TestWhomItTells(t *testing.T) {
+func TestRecipients(t *testing.T) {
 	for _, c := range []struct {
 		reporting *v1beta1.Reporting
 		want      []string

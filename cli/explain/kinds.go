@@ -7,8 +7,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ofKind says what a kind does with these parameters. A kind that nothing is
-// known of is said by its name alone.
+// ofKind describes a fault with its parameters. An unknown fault refers to its page.
 func ofKind(fault v1beta1.Fault, s v1beta1.DisruptionSpec) []string {
 	switch p := fault.Params.(type) {
 	case *v1beta1.ContainerFailure:

@@ -58,7 +58,7 @@ func effects(n *v1beta1.NetworkDisruption) []string {
 	return all
 }
 
-// traffic says which packets of a host are meant.
+// traffic describes the packets of a host.
 func traffic(h v1beta1.NetworkHost) string {
 	peer := h.Host
 	if peer == "" {

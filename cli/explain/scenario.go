@@ -8,8 +8,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Scenario explains s, whose defaults are set and which is valid: its steps, with
-// what each of its disruptions does in short.
+// Scenario explains s, whose defaults are set and which is valid: its steps, and briefly
+// each of its disruptions.
 func Scenario(s *v1beta1.DisruptionScenario) []Topic {
 	var steps []string
 	for i, step := range s.Spec.Steps {
@@ -37,8 +37,8 @@ func Scenario(s *v1beta1.DisruptionScenario) []Topic {
 		"when it is deleted: squall stop, or kubectl delete discenario; running disruptions are cleaned up first",
 		"when a user creates an emergency stop: squall estop on",
 	)})
-	if told := tells(s.Spec.Reporting); len(told) > 0 {
-		topics = append(topics, Topic{"tells", told})
+	if to := recipients(s.Spec.Reporting); len(to) > 0 {
+		topics = append(topics, Topic{"tells", to})
 	}
 	return topics
 }
@@ -62,7 +62,7 @@ func guards(s v1beta1.SteadyState) (lines []string) {
 	return lines
 }
 
-// When begins what is said of a step that is not always done. Empty without a condition.
+// When is the beginning of a step's description if the step has a condition, else empty.
 func When(c *v1beta1.ScenarioCondition) string {
 	if c == nil {
 		return ""
@@ -81,12 +81,12 @@ func ofStep(step v1beta1.ScenarioStep) string {
 	case step.Approval != nil:
 		return "waits for an approval, with the message: " + step.Approval.Message
 	}
-	said := "one disruption"
+	text := "one disruption"
 	if n := len(step.Disruptions); n > 1 {
-		said = fmt.Sprintf("%d disruptions, which begin together", n)
+		text = fmt.Sprintf("%d disruptions, which begin together", n)
 	}
 	if cmp.Or(step.OnFailure, v1beta1.OnFailureStop) == v1beta1.OnFailureContinue {
-		return said + "; whatever becomes of them, the next step follows"
+		return text + "; whatever becomes of them, the next step follows"
 	}
-	return said + "; no step follows if one of them does not pass"
+	return text + "; no step follows if one of them does not pass"
 }

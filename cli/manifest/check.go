@@ -14,17 +14,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Rules are what validation depends on beside the document.
+// Rules are the facts beside the document that validation depends on.
 type Rules struct {
-	// Now stands for the moment of the creation, by which triggers are judged.
+	// Now replaces the moment of creation, by which triggers are judged.
 	Now time.Time
-	// ChaosNamespace is the one of chaos pods, where no disruption may be.
+	// ChaosNamespace is the namespace of chaos pods, where no disruption may be.
 	ChaosNamespace string
 }
 
-// Check adds to each document what its reader did not see: the rules of
-// admission and of the workflow. A disruption without problems gets its
-// defaults.
+// Check adds to each document the problems that its reader does not find: by the rules of
+// admission and of the workflow. A disruption without problems gets its defaults.
 func Check(documents []Document, rules Rules) {
 	for i := range documents {
 		d := &documents[i]
@@ -41,7 +40,7 @@ func Check(documents []Document, rules Rules) {
 			d.Problems = append(d.Problems, sentences(append(rules.placed(d.DisruptionScenario.ObjectMeta), d.DisruptionScenario.Validate()...))...)
 		case d.EmergencyStop != nil:
 			d.Problems = append(d.Problems, rules.emergencyStop(d.EmergencyStop)...)
-		case d.Policy != nil: // the rest is for the API server
+		case d.Policy != nil: // the API server checks the rest
 			d.Problems = append(d.Problems, sentences(named(d.Policy.ObjectMeta))...)
 		}
 	}
@@ -56,8 +55,8 @@ func (r Rules) disruption(d *v1beta1.Disruption) []string {
 	return sentences(append(r.placed(d.ObjectMeta), created.Validate()...))
 }
 
-// cron adds what a schedule means to what is wrong with its form. A run may follow
-// upon another after a minute unless an operator wants more.
+// cron adds the problems of the schedule to those of its form. A run may begin a minute
+// after the last unless an operator wants more.
 func (r Rules) cron(c *v1beta1.DisruptionCron) []string {
 	c.Default()
 	errs := append(r.placed(c.ObjectMeta), c.Validate()...)
@@ -108,8 +107,8 @@ func named(meta metav1.ObjectMeta) field.ErrorList {
 	return errs
 }
 
-// sentences are the errors, each once, with the value that was probably meant
-// where a field takes only some.
+// sentences are the errors, each once. Where a field takes only some values, the sentence
+// suggests the nearest one.
 func sentences(errs field.ErrorList) []string {
 	var texts []string
 	for _, err := range errs {
@@ -124,9 +123,9 @@ func sentences(errs field.ErrorList) []string {
 	return texts
 }
 
-// quoted are the words between quotes.
+// quoted returns the parts of text between quotes.
 func quoted(text string) []string {
-	var words []string
+	var parts []string
 	start := -1
 	for i, r := range text {
 		switch {
@@ -134,9 +133,9 @@ func quoted(text string) []string {
 		case start < 0:
 			start = i + 1
 		default:
-			words = append(words, text[start:i])
+			parts = append(parts, text[start:i])
 			start = -1
 		}
 	}
-	return words
+	return parts
 }

@@ -13,8 +13,8 @@ import (
 
 var unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
 
-// problemsOf are the sentences of a decoder's error, one for each thing that is
-// wrong. An unknown field gets the name that was probably meant.
+// problemsOf are the sentences of a decoder's error, one for each problem. An unknown field
+// gets the name that was probably meant.
 func problemsOf(err error, kind string) []string {
 	if joined, several := errors.AsType[interface {
 		error
@@ -33,8 +33,8 @@ func problemsOf(err error, kind string) []string {
 	return []string{text}
 }
 
-// suggest says what a field that does not exist was probably meant to be: a
-// field beside it, or one of the same name in at most three other places.
+// suggest returns what an unknown field was probably meant to be: a field beside it, or one
+// of the same name in at most three other places.
 func suggest(path, kind string) string {
 	root := reflect.TypeFor[v1beta1.Disruption]()
 	switch kind {
@@ -72,8 +72,8 @@ func suggest(path, kind string) string {
 	return "; known here are " + strings.Join(slices.Sorted(maps.Keys(beside)), ", ")
 }
 
-// fieldsOf are the fields of a type by their names in JSON, with the type of what
-// they hold, or of the items of a list. A map takes every name.
+// fieldsOf are the fields of a type by their names in JSON, with the type of their values,
+// or of the items of a list. A map takes every name.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	if t = held(t); t.Kind() != reflect.Struct {
@@ -91,7 +91,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// held is what a pointer or a list is of.
+// held is the type that a pointer or a list holds.
 func held(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -99,8 +99,8 @@ func held(t reflect.Type) reflect.Type {
 	return t
 }
 
-// places are the paths below a type at which there is a field of a name, so
-// many levels deep.
+// places are the paths below a type that end in a field of that name, at most so many
+// levels deep.
 func places(t reflect.Type, name string, levels int) []string {
 	var found []string
 	fields := fieldsOf(t)

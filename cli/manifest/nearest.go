@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Nearest is the known name that a wrong one was most likely meant to be, or
-// empty when none is near: two letters apart, or a third of a long name. Of
-// equally near ones it is the one that begins most like it.
+// Nearest is the known name that a wrong one was most likely meant to be. It is empty when
+// none is near: two letters apart, or a third of a long name. Of equally near names it is
+// the one with the longest common start.
 func Nearest(wrong string, known []string) string {
 	wrong = strings.ToLower(wrong)
 	best, least, alike := "", max(2, len(wrong)/3)+1, 0
@@ -35,8 +35,8 @@ func didYouMean(wrong string, known []string) string {
 	return ""
 }
 
-// distance is how many letters must be changed, put in or left out to make b of
-// a; two neighbours that change places count once.
+// distance is how many letters must be changed, added or removed to turn a into b; two
+// neighbours that change places count once.
 func distance(a, b string) int {
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -1,6 +1,5 @@
-// Package manifest reads files of manifests and says everything that is wrong
-// with them without a cluster: what the API server would refuse at the creation,
-// and what the workflow would reject. It calls nobody.
+// Package manifest reads files of manifests and reports every problem without a cluster:
+// what the API server would refuse, and what the workflow would reject.
 package manifest
 
 import (
@@ -30,15 +29,15 @@ type Document struct {
 	metav1.TypeMeta
 	Namespace string
 	Name      string
-	// Disruption, or the one of its kind, is what it holds, as it is written; none for
-	// a document with problems, or of another API group.
+	// Disruption, or the field of its kind, is the decoded object; none for a document with
+	// problems, or of another API group.
 	Disruption         *v1beta1.Disruption
 	DisruptionCron     *v1beta1.DisruptionCron
 	DisruptionRollout  *v1beta1.DisruptionRollout
 	DisruptionScenario *v1beta1.DisruptionScenario
 	EmergencyStop      *v1beta1.EmergencyStop
 	Policy             *v1beta1.DisruptionPolicy
-	// Foreign is true for a document of another API group, which is nobody's to judge here.
+	// Foreign is true for a document of another API group, which squall does not judge.
 	Foreign bool
 	// Problems are what is wrong with it, each a sentence for a person.
 	Problems []string
@@ -64,7 +63,7 @@ func Read(file string, content []byte) []Document {
 	return documents
 }
 
-// kinds are what can be read, with their decoders.
+// kinds are the kinds that Read decodes, with their decoders.
 var kinds = map[string]func(*Document, []byte) error{
 	"Disruption": func(d *Document, text []byte) (err error) {
 		d.Disruption, err = v1beta1.Decode(text)
@@ -107,7 +106,7 @@ func read(file string, line int, text []byte) []Document {
 	if content == nil {
 		return nil
 	}
-	_ = yaml.Unmarshal(text, &head) // what has another type there is told below
+	_ = yaml.Unmarshal(text, &head) // the decoder below reports fields of another type
 	d.TypeMeta, d.Namespace, d.Name = head.TypeMeta, head.Metadata.Namespace, head.Metadata.Name
 	if d.Name == "" && head.Metadata.GenerateName != "" {
 		d.Name = head.Metadata.GenerateName + "*"
@@ -144,8 +143,8 @@ var typeMismatch = regexp.MustCompile(`json: cannot unmarshal `)
 // yamlLine matches the line of an error of the YAML parser, counted from the document.
 var yamlLine = regexp.MustCompile(`yaml: line (\d+): `)
 
-// invalidYAML words an error of the YAML parser, with the line of the file in which the
-// document begins at first.
+// invalidYAML is the message for an error of the YAML parser, with the line of the file.
+// first is the line on which the document begins.
 func invalidYAML(err error, first int) string {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	if found := yamlLine.FindStringSubmatchIndex(text); found != nil {
@@ -159,7 +158,7 @@ func invalidYAML(err error, first int) string {
 	return "invalid YAML: " + text
 }
 
-// unknown says what is wrong with kind and apiVersion, and finds documents of others.
+// unknown returns the problems of kind and apiVersion, and marks documents of other groups.
 func (d *Document) unknown() []string {
 	group, _, _ := strings.Cut(d.APIVersion, "/")
 	names := slices.Sorted(maps.Keys(kinds))

@@ -64,7 +64,7 @@ func validatable(kind string) (*spec.Schema, error) {
 	return schema, nil
 }
 
-// sentence words a violation with its field, its value in content and what is allowed.
+// sentence describes a violation by its field, its value in content and what is allowed.
 func sentence(v *openapi.Validation, content any) string {
 	name := strings.TrimPrefix(v.Name, ".")
 	text := strings.TrimPrefix(v.Error(), v.Name)

@@ -7,10 +7,10 @@ import (
 	"github.com/squall-chaos/squall/cli/view"
 )
 
-// mostNames is how many names a line has unless all are asked for.
+// mostNames is how many names a line has at most unless everything is wanted.
 const mostNames = 10
 
-// Lines say the plan for people.
+// Lines are the plan for people.
 func (p Plan) Lines(everything bool) []view.Line {
 	var lines []view.Line
 	add := func(name string, tone view.Tone, format string, args ...any) {
@@ -58,7 +58,7 @@ func (p Plan) Lines(everything bool) []view.Line {
 	return lines
 }
 
-// some are the first names, and how many more there are.
+// some are the first names, and the number of the rest.
 func some(names []string, everything bool) string {
 	if everything || len(names) <= mostNames {
 		return strings.Join(names, ", ")

@@ -1,7 +1,6 @@
-// Package plan says what a disruption would do if it were created now: which
-// pods or nodes it would choose from, how many of them, and why it would leave
-// others alone. It decides from what package targets of the worker found, so
-// that it cannot say anything else than the worker would do.
+// Package plan is a preview of a disruption as if it were created now: which pods or nodes
+// it would choose from, how many of them, and why it would skip others. It uses the survey
+// of the worker's package targets, so a plan and the worker cannot differ.
 package plan
 
 import (
@@ -14,27 +13,29 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Plan is what would be done.
+// Plan is the preview of one disruption.
 type Plan struct {
 	Disruption string   `json:"disruption"`
 	Kinds      []string `json:"kinds"`
 	Level      string   `json:"level"`
-	// Unknown says why the targets cannot be known; then Wanted and Chosen are 0.
+	// Unknown is why the targets cannot be known; then Wanted and Chosen are 0.
 	Unknown string `json:"unknown,omitempty"`
-	// Chosen of the candidates would be disrupted, drawn at random. Wanted is what
-	// count asks for; fewer are chosen when others hold them, or a budget has no room.
+	// Chosen of the candidates would be disrupted, drawn at random. Wanted is what count
+	// asks for. Chosen is smaller when other disruptions hold candidates, or a budget has
+	// no room.
 	Wanted int `json:"wanted"`
 	Chosen int `json:"chosen"`
 	// Candidates by name, with the node of each.
 	Candidates []Target `json:"candidates"`
-	// LeftOut are what the selector selects as well, by why it is left out.
+	// LeftOut are the other targets that the selector matches, by the reason why they are
+	// skipped.
 	LeftOut []Reason `json:"leftOut"`
-	// Nodes are where candidates are, and how many.
+	// Nodes are the nodes of the candidates, and how many each has.
 	Nodes []Node `json:"nodes"`
-	// Assumed says which settings of the worker were assumed, and why; empty if they
-	// were read.
+	// Assumed names the settings of the worker that were assumed, and the reason; empty if
+	// they were read.
 	Assumed string `json:"assumed,omitempty"`
-	// Warnings are what could not be found out.
+	// Warnings are facts that are unknown or reduce the targets.
 	Warnings []string `json:"warnings,omitempty"`
 	// Refusals are why it would not be carried out.
 	Refusals []string `json:"refusals,omitempty"`
@@ -46,13 +47,13 @@ type Target struct {
 	Node string `json:"node,omitempty"`
 }
 
-// Reason is why targets are left out.
+// Reason is why targets are skipped.
 type Reason struct {
 	Why     string   `json:"why"`
 	Targets []string `json:"targets"`
 }
 
-// Node is where candidates are.
+// Node is a node with candidates.
 type Node struct {
 	Name       string `json:"name"`
 	Candidates int    `json:"candidates"`

@@ -15,7 +15,7 @@ import (
 //go:embed page.html
 var page string
 
-// HTML returns the report as a page that needs nothing from elsewhere and runs no script.
+// HTML returns the report as a page that loads nothing and runs no script.
 func (r Report) HTML() ([]byte, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"join":  func(texts []string) string { return strings.Join(texts, ", ") },
@@ -43,8 +43,8 @@ func written(t any) string {
 	return "-"
 }
 
-// Chart draws the disruption over time, with the time of the fault shaded; nothing if
-// no time is known.
+// Chart draws the disruption over time, with the time of the fault shaded; nothing if no
+// time is known.
 func (d Disruption) Chart() template.HTML {
 	from, to := d.span()
 	if !from.Before(to) {
@@ -73,7 +73,7 @@ func (d Disruption) Chart() template.HTML {
 	return template.HTML(p.SVG()) // the drawing escapes its texts
 }
 
-// span is from when to when something is known.
+// span is the time between the first and the last known event.
 func (d Disruption) span() (from, to time.Time) {
 	include := func(t time.Time) {
 		if t.IsZero() {
@@ -101,8 +101,8 @@ func (d Disruption) span() (from, to time.Time) {
 	return from, to
 }
 
-// fault is when every target was injected: until the clean-up began, as far as that was
-// seen, or until it ended.
+// fault is the time from the injection of every target until the clean-up began, if that
+// was seen, else until the end.
 func (d Disruption) fault(from, to time.Time) []chart.Shaded {
 	if d.InjectedAt == nil {
 		return nil

@@ -211,13 +211,13 @@ func verdictCase(outcome view.Outcome, why string) junitCase {
 	return c
 }
 
-// account is what a CI system shows as the output of a suite.
+// account is the text that a CI system shows as the output of a suite.
 func (d Disruption) account() string {
 	var lines []string
 	for _, topic := range []struct {
 		name  string
 		lines []string
-	}{{"what", d.What}, {"whom", d.Whom}, {"how long", d.HowLong}} {
+	}{{"what", d.What}, {"whom", d.WhichTargets}, {"how long", d.HowLong}} {
 		for _, line := range topic.lines {
 			lines = append(lines, topic.name+": "+line)
 		}

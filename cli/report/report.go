@@ -24,9 +24,9 @@ const Format = 1
 
 // Outcomes that a report knows in addition to those of package view.
 const (
-	// Error says that nothing was created.
+	// Error means that nothing was created.
 	Error view.Outcome = "Error"
-	// Unfinished says that the command stopped waiting and the object continues.
+	// Unfinished means that the command stopped waiting and the object continues.
 	Unfinished view.Outcome = "Unfinished"
 )
 
@@ -64,12 +64,11 @@ type Disruption struct {
 	// Faults are fields of the spec, such as network.
 	Faults []string `json:"faults"`
 	DryRun bool     `json:"dryRun,omitempty"`
-	// What, Whom and HowLong explain the spec in sentences.
-	What    []string `json:"what"`
-	Whom    []string `json:"whom"`
-	HowLong []string `json:"howLong"`
-	// Injected of Wanted targets had every fault. Targets are those that the status
-	// names.
+	// The fields What, WhichTargets and HowLong explain the spec in sentences.
+	What         []string `json:"what"`
+	WhichTargets []string `json:"whom"`
+	HowLong      []string `json:"howLong"`
+	// Injected of Wanted targets had every fault. Targets are those in the status.
 	Injected int      `json:"injected"`
 	Wanted   int      `json:"wanted"`
 	Targets  []Target `json:"targets"`
@@ -85,8 +84,8 @@ type Disruption struct {
 	Why     string       `json:"why"`
 	Phase   string       `json:"phase,omitempty"`
 	Ending  string       `json:"ending,omitempty"`
-	// Cleaned is true once nothing is injected any more. LeftBehind says what may be
-	// left on a node.
+	// Cleaned is true once nothing is injected any more. LeftBehind names what may be left
+	// on a node.
 	Cleaned    bool       `json:"cleaned"`
 	LeftBehind string     `json:"leftBehind,omitempty"`
 	CreatedAt  *time.Time `json:"createdAt,omitempty"`
@@ -101,7 +100,7 @@ type Disruption struct {
 	Steps []Event `json:"steps,omitempty"`
 }
 
-// Event is something that happened.
+// Event is one event of the disruption.
 type Event struct {
 	Time time.Time `json:"time"`
 	Text string    `json:"text"`
@@ -114,11 +113,11 @@ type Target struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
 	Effect string `json:"effect,omitempty"`
-	// Evidence has the figures that were measured.
+	// Evidence has the measured figures.
 	Evidence string `json:"evidence,omitempty"`
 }
 
-// Probe is what a probe found.
+// Probe has the results of a probe.
 type Probe struct {
 	Name string `json:"name"`
 	// State is Success, Failure or Unknown, Verdict as that of the Disruption.
@@ -131,7 +130,7 @@ type Probe struct {
 	Failing int `json:"failing,omitempty"`
 }
 
-// Moment is what was so from a time on.
+// Moment is the state from a time on.
 type Moment struct {
 	Time     time.Time `json:"time"`
 	Phase    string    `json:"phase"`
@@ -141,7 +140,7 @@ type Moment struct {
 	Probes map[string]string `json:"probes,omitempty"`
 }
 
-// MomentOf is what was so of a disruption when it was seen.
+// MomentOf is the state of a disruption when it was seen.
 func MomentOf(d *v1beta1.Disruption, at time.Time) Moment {
 	m := Moment{Time: at, Phase: string(d.Status.Phase)}
 	m.Injected, m.Wanted, _ = view.CountsOf(d.Status.Targets)
@@ -154,12 +153,12 @@ func MomentOf(d *v1beta1.Disruption, at time.Time) Moment {
 	return m
 }
 
-// Same is true if nothing but the time has changed.
+// Same is true if only the time differs.
 func (m Moment) Same(as Moment) bool {
 	return m.Phase == as.Phase && m.Injected == as.Injected && m.Wanted == as.Wanted && maps.Equal(m.Probes, as.Probes)
 }
 
-// Of describes a disruption as it was seen last. gone says that its object was deleted
+// Of describes a disruption as it was last seen. gone means that its object was deleted
 // since, which only happens after the clean-up.
 func Of(d *v1beta1.Disruption, gone bool) Disruption {
 	s := d.Status
@@ -205,7 +204,7 @@ func (r *Disruption) explain(d *v1beta1.Disruption) {
 		case "what":
 			r.What = topic.Lines
 		case "whom":
-			r.Whom = topic.Lines
+			r.WhichTargets = topic.Lines
 		case "how long":
 			r.HowLong = topic.Lines
 		}
@@ -235,7 +234,7 @@ func fieldsOf(kinds v1beta1.Kinds) []string {
 	return fields
 }
 
-// fieldOf is how people write a fault.
+// fieldOf is the spec field of a fault.
 func fieldOf(kind v1beta1.Kind) string {
 	for _, row := range v1beta1.KindTable() {
 		if row.Kind == kind {

@@ -26,7 +26,7 @@ func at(seconds int) *metav1.Time {
 	return &metav1.Time{Time: noon.Add(time.Duration(seconds) * time.Second)}
 }
 
-// ended is a disruption that its probes failed, and that was injected and cleaned up.
+// ended is a disruption whose probes failed, and that was injected and cleaned up.
 func ended() *v1beta1.Disruption {
 	count, yes := intstr.FromInt32(2), true
 	return &v1beta1.Disruption{
@@ -117,7 +117,7 @@ func results(t *testing.T, r Report) map[string]string {
 	return found
 }
 
-// The cases say which part of a run went wrong, and "verdict" is ok if the exit code is 0.
+// The cases show which part of a run went wrong, and "verdict" is ok if the exit code is 0.
 func TestCasesOfEndings(t *testing.T) {
 	passed := func(d *v1beta1.Disruption) {
 		s := d.Status.SteadyState
@@ -220,7 +220,7 @@ func TestOfScenario(t *testing.T) {
 	}
 }
 
-// The page stands on its own: nothing is loaded or run, and texts of others are escaped.
+// The page stands alone: nothing is loaded or run, and texts of other users are escaped.
 func TestHTML(t *testing.T) {
 	r := reportOf(ended(), false)
 	text, err := r.HTML()
@@ -249,8 +249,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// The fault is shaded from the injection until the clean-up began, and the answers of
-// a history are drawn instead of the states that were seen.
+// The fault is shaded from the injection until the clean-up began. The answers of a history
+// replace the states that were seen.
 func TestChart(t *testing.T) {
 	r := reportOf(ended(), false).Disruptions[0]
 	r.Timeline = append(r.Timeline[:3], Moment{Time: noon.Add(60 * time.Second), Phase: "Cleaning", Injected: 2, Wanted: 2}, r.Timeline[3])

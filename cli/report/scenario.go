@@ -30,14 +30,14 @@ type Step struct {
 	Phase      string `json:"phase,omitempty"`
 	Verdict    string `json:"verdict,omitempty"`
 	ApprovedBy string `json:"approvedBy,omitempty"`
-	// Disruptions are the names of those that it created.
+	// Disruptions are the names of its disruptions.
 	Disruptions []string   `json:"disruptions,omitempty"`
 	StartedAt   *time.Time `json:"startedAt,omitempty"`
 	EndedAt     *time.Time `json:"endedAt,omitempty"`
 }
 
-// OfScenario describes a scenario as the command saw it last, and its disruptions. seen
-// has the disruptions that the command saw, by UID; the others have only their ending.
+// OfScenario describes a scenario as the command last saw it, and its disruptions. seen has
+// the disruptions that the command saw, by UID; the others have only their ending.
 func OfScenario(s *v1beta1.DisruptionScenario, seen map[string]Disruption) (*Scenario, []Disruption) {
 	r := &Scenario{
 		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Requester: v1beta1.RequesterOf(s).User,

@@ -9,7 +9,7 @@ import (
 	"github.com/squall-chaos/squall/cli/chart"
 )
 
-// course is what a history keeps of the answers to a probe, by one group.
+// course has the answers to a probe by one group, as a history keeps them.
 type course struct {
 	Probe   string     `json:"probe"`
 	Group   string     `json:"group"`
@@ -17,11 +17,11 @@ type course struct {
 	Points  [][3]int32 `json:"points"`
 }
 
-// answers gathers how probes were answered from the events of a history, in their
-// order: what AskProbes returned, or left to the next one.
+// answers gathers the answers to probes from the events of a history, in their order: the
+// results of AskProbes, or the state it left to the next AskProbes.
 type answers struct {
 	asked map[int64]int // by the event that scheduled it: the index of its phase
-	// phases are those that were asked in, in order.
+	// phases are the phases with answers, in order.
 	phases []askedPhase
 }
 
@@ -31,7 +31,7 @@ type askedPhase struct {
 	courses []course
 }
 
-// add takes in an event.
+// add processes an event.
 func (a *answers) add(e *historypb.HistoryEvent) {
 	if scheduled := e.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == "AskProbes" {
 		var in struct {
@@ -64,7 +64,7 @@ func (a *answers) add(e *historypb.HistoryEvent) {
 	}
 }
 
-// series are what there is to draw.
+// series are the series to draw.
 func (a *answers) series() (all []chart.Series) {
 	for _, phase := range a.phases {
 		for _, c := range phase.courses {

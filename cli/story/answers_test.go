@@ -14,8 +14,8 @@ import (
 	"github.com/squall-chaos/squall/cli/chart"
 )
 
-// What AskProbes returns is drawn, and of one that ended without a result what it
-// left to the next.
+// The picture has the results of AskProbes. For an AskProbes that ended without a result it
+// has the state left to the next.
 func TestAnswersOfAHistory(t *testing.T) {
 	payloads := func(value any) *commonpb.Payloads {
 		data, err := json.Marshal(value)

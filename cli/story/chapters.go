@@ -14,14 +14,14 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// chapters make the steps that a person wants to read from the events of a history, in
-// their order: targets, injection, probes, decisions and clean-up. How the workflow
-// waits, and writes the status, is left out.
+// chapters gather the steps that a person wants to read from the events of a history, in
+// their order: targets, injection, probes, decisions and clean-up. The waits of the
+// workflow and its writes of the status are left out.
 type chapters struct {
 	steps    []Step
 	activity map[int64]string // by the event that scheduled it
 	probes   map[string]string
-	// injected is when every target was, kinds what is injected.
+	// injected is when every target was, kinds are the injected faults.
 	injected time.Time
 	kinds    []string
 }
@@ -30,13 +30,13 @@ func newChapters() *chapters {
 	return &chapters{activity: map[int64]string{}, probes: map[string]string{}, steps: []Step{}}
 }
 
-// add takes in an event.
+// add processes an event.
 func (c *chapters) add(e *historypb.HistoryEvent) {
 	at := e.GetEventTime().AsTime()
-	say := func(format string, args ...any) { c.say(at, fmt.Sprintf(format, args...)) }
+	step := func(format string, args ...any) { c.step(at, fmt.Sprintf(format, args...)) }
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-		say("begins: %s", textOf(e.GetUserMetadata().GetSummary()))
+		step("begins: %s", textOf(e.GetUserMetadata().GetSummary()))
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		scheduled := e.GetActivityTaskScheduledEventAttributes()
 		c.activity[e.GetEventId()] = scheduled.GetActivityType().GetName()
@@ -55,22 +55,22 @@ func (c *chapters) add(e *historypb.HistoryEvent) {
 		if signal.GetSignalName() == contract.SignalEnd {
 			var end struct{ Reason string }
 			_ = json.Unmarshal(first(signal.GetInput()).GetData(), &end)
-			say("%s", join("is to end", end.Reason))
+			step("%s", join("is to end", end.Reason))
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
 		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
-		say("%s", stepOf(e))
+		step("%s", stepOf(e))
 	}
 }
 
-// say adds a step, unless it repeats the one before it.
-func (c *chapters) say(at time.Time, text string) {
+// step adds a step, unless it repeats the one before it.
+func (c *chapters) step(at time.Time, text string) {
 	if n := len(c.steps); n == 0 || c.steps[n-1].Text != text {
 		c.steps = append(c.steps, Step{at, text})
 	}
 }
 
-// asked takes in the input of an activity that writes the status.
+// asked processes the input of an activity that writes the status.
 func (c *chapters) asked(at time.Time, activity string, input *commonpb.Payload) {
 	var in struct {
 		Phase, Ending string
@@ -85,21 +85,21 @@ func (c *chapters) asked(at time.Time, activity string, input *commonpb.Payload)
 	}
 	switch activity {
 	case "ReportPhase":
-		c.say(at, "phase "+join(in.Phase, in.Ending))
+		c.step(at, "phase "+join(in.Phase, in.Ending))
 		for _, left := range in.Left {
-			c.say(at, fmt.Sprintf("not cleaned up: target %s on node %s: %s", left.Target, left.Node, left.Why))
+			c.step(at, fmt.Sprintf("not cleaned up: target %s on node %s: %s", left.Target, left.Node, left.Why))
 		}
 	case "ReportSteadyState":
 		for _, p := range in.Status.Probes {
 			if p.State != "" && c.probes[p.Name] != p.State {
 				c.probes[p.Name] = p.State
-				c.say(at, join(fmt.Sprintf("probe %s is %s", p.Name, p.State), p.Text))
+				c.step(at, join(fmt.Sprintf("probe %s is %s", p.Name, p.State), p.Text))
 			}
 		}
 	}
 }
 
-// done takes in the result of an activity.
+// done processes the result of an activity.
 func (c *chapters) done(at time.Time, activity string, result *commonpb.Payload) {
 	var out struct {
 		Kinds                     []string
@@ -144,10 +144,10 @@ func (c *chapters) done(at time.Time, activity string, result *commonpb.Payload)
 		}
 	}
 	if text != "" {
-		c.say(at, text)
+		c.step(at, text)
 	}
 	if out.Stopped != "" {
-		c.say(at, "stopped: "+out.Stopped)
+		c.step(at, "stopped: "+out.Stopped)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// The steps name targets, injection, probes, decisions and clean-up, and nothing of how
-// the workflow waits or writes the status.
+// The steps name targets, injection, probes, decisions and clean-up. They omit the waits of
+// the workflow and its writes of the status.
 func TestStepsOfHistories(t *testing.T) {
 	for name, want := range map[string][]string{
 		"control-group": {

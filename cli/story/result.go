@@ -64,7 +64,7 @@ func read(ctx context.Context, t client.Client, namespace string, of *commonpb.W
 	return fmt.Errorf("read the history of workflow %s: %w", of.GetWorkflowId(), connect.Advise(err))
 }
 
-// result is how a workflow says that its disruption ended.
+// result is the end of a disruption as its workflow returns it.
 type result struct {
 	view.Result
 	ending, verdict string

@@ -1,5 +1,5 @@
-// Package story tells what became of disruptions, from what Temporal keeps of
-// their workflows. It needs no cluster, and works when the objects are long gone.
+// Package story describes ended disruptions from their workflows in Temporal. It needs no
+// cluster, and works when the objects are long gone.
 package story
 
 import (
@@ -90,8 +90,8 @@ func List(ctx context.Context, t client.Client, q Query) ([]Run, error) {
 	return runs, complete(ctx, t, q.TemporalNamespace, runs, executions)
 }
 
-// each tells of the workflows that a query finds, until tell returns false.
-func each(ctx context.Context, t client.Client, query string, tell func(*workflowpb.WorkflowExecutionInfo) bool) error {
+// each calls use for the workflows that a query finds, until use returns false.
+func each(ctx context.Context, t client.Client, query string, use func(*workflowpb.WorkflowExecutionInfo) bool) error {
 	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query}
 	for {
 		page, err := t.ListWorkflow(ctx, request)
@@ -99,7 +99,7 @@ func each(ctx context.Context, t client.Client, query string, tell func(*workflo
 			return fmt.Errorf("list workflows: %w", connect.Advise(err))
 		}
 		for _, w := range page.GetExecutions() {
-			if !tell(w) {
+			if !use(w) {
 				return nil
 			}
 		}
@@ -118,7 +118,7 @@ func kindsOf(w *workflowpb.WorkflowExecutionInfo) string {
 	return strings.Join(kinds, ",")
 }
 
-// Story is what was done for one disruption.
+// Story has the steps and the result of one disruption.
 type Story struct {
 	Disruption string `json:"disruption"`
 	Workflow   string `json:"workflow"`
@@ -127,10 +127,10 @@ type Story struct {
 	Kinds     []string `json:"kinds,omitempty"`
 	// InjectedAt is when every target was injected; unset if that never happened.
 	InjectedAt *time.Time `json:"injectedAt,omitempty"`
-	// Steps are what a person wants to know, Events all that the workflow did.
+	// Steps are for a person, Events are all that the workflow did.
 	Steps  []Step `json:"steps"`
 	Events []Step `json:"events,omitempty"`
-	// Probes are their states in the end.
+	// Probes are their last states.
 	Probes []ProbeState `json:"probes,omitempty"`
 	// Answers are those to its probes over time.
 	Answers []chart.Series `json:"answers,omitempty"`
@@ -143,13 +143,13 @@ type Story struct {
 	Tone    view.Tone    `json:"-"`
 }
 
-// ProbeState is what a probe found last.
+// ProbeState is the last state of a probe.
 type ProbeState struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 }
 
-// Step is something that was done or happened.
+// Step is one event of a story.
 type Step struct {
 	Time time.Time `json:"time"`
 	Text string    `json:"text"`
@@ -171,38 +171,38 @@ func Of(ctx context.Context, t client.Client, namespace, name string) (Story, er
 	if newest == nil {
 		return Story{}, fmt.Errorf("temporal knows of no disruption %s/%s: squall history -A lists those it knows; what is older than its retention is gone", namespace, name)
 	}
-	told := Story{Disruption: namespace + "/" + name, Workflow: newest.GetExecution().GetWorkflowId(), Steps: []Step{}}
+	found := Story{Disruption: namespace + "/" + name, Workflow: newest.GetExecution().GetWorkflowId(), Steps: []Step{}}
 	var answered answers
 	read := newChapters()
-	events := t.GetWorkflowHistory(ctx, told.Workflow, newest.GetExecution().GetRunId(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := t.GetWorkflowHistory(ctx, found.Workflow, newest.GetExecution().GetRunId(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		if err != nil {
-			return told, fmt.Errorf("read the history of workflow %s: %w", told.Workflow, connect.Advise(err))
+			return found, fmt.Errorf("read the history of workflow %s: %w", found.Workflow, connect.Advise(err))
 		}
 		answered.add(event)
 		read.add(event)
-		if told.Requester == "" {
-			told.Requester = requesterOf([]*historypb.HistoryEvent{event})
+		if found.Requester == "" {
+			found.Requester = requesterOf([]*historypb.HistoryEvent{event})
 		}
 		if text := stepOf(event); text != "" {
-			told.Events = append(told.Events, Step{event.GetEventTime().AsTime(), text})
+			found.Events = append(found.Events, Step{event.GetEventTime().AsTime(), text})
 		}
 		if done := event.GetWorkflowExecutionCompletedEventAttributes(); done != nil {
 			result := resultOf(done.GetResult())
-			told.Outcome, told.Tone, told.Result = result.Outcome, result.Tone, result.Why
-			told.Ending, told.Verdict = result.ending, result.verdict
+			found.Outcome, found.Tone, found.Result = result.Outcome, result.Tone, result.Why
+			found.Ending, found.Verdict = result.ending, result.verdict
 		}
 	}
-	told.Answers = answered.series()
-	told.Steps, told.Kinds, told.Probes = read.steps, read.kinds, read.shownProbes()
+	found.Answers = answered.series()
+	found.Steps, found.Kinds, found.Probes = read.steps, read.kinds, read.shownProbes()
 	if !read.injected.IsZero() {
-		told.InjectedAt = &read.injected
+		found.InjectedAt = &read.injected
 	}
-	return told, nil
+	return found, nil
 }
 
-// stepOf says an event in words; empty for those that say nothing to a person.
+// stepOf describes an event; empty for events that mean nothing to a person.
 func stepOf(e *historypb.HistoryEvent) string {
 	summary := textOf(e.GetUserMetadata().GetSummary())
 	switch e.GetEventType() {

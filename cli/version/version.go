@@ -1,10 +1,9 @@
-// Package version says which version of squall this is before the rest of the program
-// is ready.
+// Package version prints the version of squall before the rest of the program is ready.
 //
-// A program initializes its packages in the order of their import paths, as far as
-// imports allow (since Go 1.21), and those of Kubernetes' and Temporal's clients take
-// longer than all that a small program does. This one imports next to nothing and comes
-// before them: whoever asks for the version alone does not wait for clients.
+// A program initializes its packages in the order of their import paths, as far as imports
+// allow (since Go 1.21). The clients of Kubernetes and Temporal take longer than everything
+// else in a small program. This package imports next to nothing and comes before them, so
+// `squall version` does not wait for clients.
 package version
 
 import (
@@ -12,14 +11,15 @@ import (
 	"runtime"
 )
 
-// Version and Revision are those of the checkout, by the linker (-X). Where it was told
-// nothing, the first is empty, and what Go notes in programs must do.
+// Version and Revision are those of the checkout, set by the linker (-X). Without that
+// Version is empty, and the build information of Go replaces both.
 var Version, Revision string
 
-// Command is the word by which people ask.
+// Command is the subcommand that prints the version.
 const Command = "version"
 
-// API is the version of Squall's resources: that of package v1beta1, which would bring clients.
+// API is the version of Squall's resources: that of package v1beta1, which would bring
+// clients.
 const API = "chaos.squall.dev/v1beta1"
 
 // Platform is what the program was built for.
@@ -34,7 +34,8 @@ func init() {
 	}
 }
 
-// Line says it for people. modified is true if the sources differed from the revision.
+// Line is the version for people. modified is true if the sources differed from the
+// revision.
 func Line(version, revision string, modified bool) string {
 	line := "squall " + version + ", API " + API + ", " + runtime.Version() + ", " + Platform
 	if revision != "" {

@@ -16,14 +16,14 @@ func TestVersionOfTheAPI(t *testing.T) {
 	}
 }
 
-// The version is said before clients are ready, in the words that are used elsewhere.
-func TestNobodyWaitsForClients(t *testing.T) {
+// squall prints the version before clients are ready, with the text of the other formats.
+func TestVersionDoesNotWaitForClients(t *testing.T) {
 	squall := filepath.Join(t.TempDir(), "squall")
 	noted := "-X github.com/squall-chaos/squall/cli/version.Version=v1.2.3 -X github.com/squall-chaos/squall/cli/version.Revision=0123456789abcdef"
 	if out, err := exec.Command("go", "build", "-ldflags", noted, "-o", squall, "..").CombinedOutput(); err != nil {
 		t.Fatalf("build squall: %v\n%s", err, out)
 	}
-	say := func(args ...string) (said, initialized string) {
+	printed := func(args ...string) (output, initialized string) {
 		command := exec.Command(squall, args...)
 		command.Env = append(command.Environ(), "GODEBUG=inittrace=1")
 		var errors strings.Builder
@@ -35,15 +35,15 @@ func TestNobodyWaitsForClients(t *testing.T) {
 		return string(out), errors.String()
 	}
 	const client = "init k8s.io/client-go"
-	said, initialized := say(version.Command)
+	output, initialized := printed(version.Command)
 	if strings.Contains(initialized, client) || !strings.Contains(initialized, "init os ") {
 		t.Errorf("squall version initialized, want no client of it:\n%s", initialized)
 	}
-	full, initialized := say(version.Command, "--help=false")
+	full, initialized := printed(version.Command, "--help=false")
 	if !strings.Contains(initialized, client) {
 		t.Fatalf("squall as a whole initializes no client: nothing was proven")
 	}
-	if said != full || !strings.HasPrefix(said, "squall v1.2.3, API ") || !strings.HasSuffix(said, ", revision 0123456789ab\n") {
-		t.Errorf("squall version says %q and %q, want the same", said, full)
+	if output != full || !strings.HasPrefix(output, "squall v1.2.3, API ") || !strings.HasSuffix(output, ", revision 0123456789ab\n") {
+		t.Errorf("squall version says %q and %q, want the same", output, full)
 	}
 }

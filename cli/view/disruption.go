@@ -14,16 +14,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Line is a fact of a disruption; one without a name goes on with the fact above it.
+// Line is a fact of a disruption; a line without a name continues the fact above it.
 type Line struct {
 	Name string
 	Cell
 }
 
-// mostTargets is how many targets are listed unless all are asked for.
+// mostTargets is how many targets are listed at most unless everything is wanted.
 const mostTargets = 20
 
-// Disruption says all that is known of one. everything lists all targets that
+// Disruption returns all that is known of a disruption. everything lists all targets that
 // its status has.
 func Disruption(d *v1beta1.Disruption, now time.Time, everything bool) []Line {
 	s := d.Status
@@ -134,8 +134,7 @@ func effectTone(c *metav1.Condition) Tone {
 	return Careful
 }
 
-// problems are conditions that say that something is not as it should be, and
-// what to do.
+// problems are the conditions that report a problem, each with a hint.
 func problems(d *v1beta1.Disruption) []Line {
 	var lines []Line
 	for _, bad := range []struct {
@@ -170,8 +169,8 @@ func problems(d *v1beta1.Disruption) []Line {
 	return lines
 }
 
-// hintForRejected is what helps a disruption that was rejected. Not every manifest of one
-// is wrong.
+// hintForRejected is the hint for a rejected disruption. Not every rejection means that the
+// manifest is wrong.
 func hintForRejected(d *v1beta1.Disruption) string {
 	reason := ""
 	if c := condition(d, v1beta1.ConditionAccepted); c != nil {
@@ -188,8 +187,7 @@ func hintForRejected(d *v1beta1.Disruption) string {
 	return "delete it, fix the manifest, create it again"
 }
 
-// harmless is true for a condition that is not yet, or no longer, True in the
-// ordinary course of things.
+// harmless is true for a condition that is not yet, or no longer, True without a problem.
 func harmless(d *v1beta1.Disruption, c *metav1.Condition) bool {
 	switch c.Type {
 	case v1beta1.ConditionInjected, v1beta1.ConditionTargetsSelected:

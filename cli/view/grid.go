@@ -1,5 +1,5 @@
-// Package view says what is known of disruptions in words and tables, for
-// people. It decides from objects and the time alone, and writes nowhere.
+// Package view describes disruptions in text and tables, for people. It decides from
+// objects and the time alone, and writes nowhere.
 package view
 
 import (
@@ -15,7 +15,7 @@ type Cell struct {
 	Tone Tone
 }
 
-// Tone says how a reader is to take a text; a terminal shows it as a colour.
+// Tone is how important a text is; a terminal shows it as a colour.
 type Tone int
 
 // The tones.
@@ -30,8 +30,8 @@ const (
 // Paint gives a text the colour of a tone.
 type Paint func(Tone, string) string
 
-// Printable replaces what a terminal would act on: what others wrote into names of
-// steps, reasons and messages cannot move the cursor or set a title.
+// Printable replaces control characters: names of steps, reasons and messages of other
+// users cannot move the cursor or set a title.
 func Printable(written string) string { return text.Printable(written) }
 
 // Grid writes rows in columns of equal width.
@@ -40,7 +40,7 @@ func Grid(rows [][]Cell, paint Paint) string { return (&Columns{}).Grid(rows, pa
 // Columns are the widths of a table to which rows are added.
 type Columns struct{ widths []int }
 
-// Grid writes further rows under those before. A longer text widens its column from
+// Grid writes further rows under the earlier ones. A longer text widens its column from
 // there on.
 func (c *Columns) Grid(rows [][]Cell, paint Paint) string {
 	for _, row := range rows {
@@ -65,7 +65,7 @@ func (c *Columns) Grid(rows [][]Cell, paint Paint) string {
 	return b.String()
 }
 
-// Bar shows how much of a whole there is, so many characters wide.
+// Bar shows part of whole, so many characters wide.
 func Bar(part, whole, width int) string {
 	full := 0
 	if whole > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// List is a table of disruptions, those that need somebody first.
+// List is a table of disruptions, those that wait for a person first.
 type List struct {
 	Now time.Time
 	// Namespaces adds a column, Wide adds effect, ending and workflow.
@@ -63,7 +63,8 @@ func (l List) row(namespace, name string, phase Cell, texts, wide []string, tone
 	return cells
 }
 
-// urgency sorts what needs a person before what runs, and that before what is over.
+// urgency sorts disruptions that wait for a person before running ones, and those before
+// ended ones.
 func urgency(d *v1beta1.Disruption) int {
 	switch {
 	case Stuck(d):
@@ -81,7 +82,7 @@ func Stuck(d *v1beta1.Disruption) bool {
 	return d.Status.IsStuckOnRemoval || d.Status.Phase == v1beta1.PhaseStuck
 }
 
-// Phase is where a disruption is, in one word.
+// Phase is the phase of a disruption, in one word.
 func Phase(d *v1beta1.Disruption) Cell {
 	phase := d.Status.Phase
 	switch {
@@ -122,7 +123,7 @@ func (l List) ago(t metav1.Time) string {
 	return duration.HumanDuration(l.Now.Sub(t.Time))
 }
 
-// condition is one of the disruption's, nil when it has none of that type.
+// condition is the disruption's condition of that type, nil when it has none.
 func condition(d *v1beta1.Disruption, name string) *metav1.Condition {
 	for i := range d.Status.Conditions {
 		if d.Status.Conditions[i].Type == name {
@@ -139,7 +140,7 @@ func reasonOf(d *v1beta1.Disruption, name string) string {
 	return ""
 }
 
-// Unorchestrated says why nobody carries the disruption out; empty when somebody does.
+// Unorchestrated is why the disruption is not carried out; empty when it is.
 func Unorchestrated(d *v1beta1.Disruption) string {
 	if c := condition(d, v1beta1.ConditionOrchestrated); c != nil && c.Status == metav1.ConditionFalse {
 		return strings.TrimSpace(c.Reason + ": " + c.Message)

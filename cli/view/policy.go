@@ -38,7 +38,7 @@ func Policy(p *v1beta1.DisruptionPolicy) []Line {
 	return lines
 }
 
-// Denies says in words what a rule denies.
+// Denies describes what a rule denies.
 func Denies(r v1beta1.PolicyRule) string {
 	var kinds []string
 	for _, kind := range r.Kinds {

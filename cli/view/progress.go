@@ -14,8 +14,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Progress is one line of how far a disruption is. key changes with what is so,
-// text with the time as well. Its most important parts come first.
+// Progress is the progress of a disruption in one line. key changes with the state, text
+// with the time as well. The most important parts come first.
 func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 	parts := []string{Phase(d).Text}
 	bar := ""
@@ -23,7 +23,7 @@ func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 		parts = append(parts, d.Status.Targets+" injected")
 		bar = Bar(injected, wanted, 10) + " "
 	}
-	first := len(parts) // what a narrow terminal shows
+	first := len(parts) // a narrow terminal shows these
 	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil {
 		parts = append(parts, "effect "+c.Reason)
 	}
@@ -35,7 +35,7 @@ func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 	return key, bar + strings.Join(parts, ", ")
 }
 
-// left says when a disruption ends, empty if that is not to be known.
+// left is when a disruption ends, empty if that is unknown.
 func left(d *v1beta1.Disruption, now time.Time) string {
 	switch expiry := d.Status.ExpiryTime; {
 	case expiry == nil || d.Status.Phase.Ending() || d.DeletionTimestamp != nil:
@@ -54,7 +54,7 @@ func CountsOf(targets string) (injected, wanted int, ok bool) {
 	return injected, wanted, found && err1 == nil && err2 == nil
 }
 
-// steady says what probes say of the steady state.
+// steady describes the steady state by its probes.
 func steady(d *v1beta1.Disruption) []string {
 	s := d.Status.SteadyState
 	if s == nil {
@@ -76,18 +76,19 @@ func steady(d *v1beta1.Disruption) []string {
 	return []string{text}
 }
 
-// Result is what has become of a disruption.
+// Result is the end of a disruption.
 type Result struct {
 	Outcome Outcome
 	Tone    Tone
-	// Why says it in a sentence.
+	// Why explains it in a sentence.
 	Why string
 }
 
-// Outcome is a verdict, or what stands in its place.
+// Outcome is a verdict, or another end.
 type Outcome string
 
-// The outcomes. Passed is also what ended well and asked for no steady state.
+// The outcomes. Passed is also the outcome of a disruption that ended well without a steady
+// state.
 const (
 	Passed       Outcome = "Passed"
 	Failed       Outcome = "Failed"
@@ -97,8 +98,7 @@ const (
 	Rejected     Outcome = "Rejected"
 )
 
-// ResultOf judges a disruption that is over, stuck, or gone, from what was seen of
-// it last.
+// ResultOf judges a disruption that is over, stuck, or gone, as it was last seen.
 func ResultOf(d *v1beta1.Disruption) Result {
 	s := d.Status
 	switch {
@@ -153,7 +153,7 @@ func ResultOfEnded(e Ended) Result {
 	return Result{Outcome: Passed, Tone: Good}
 }
 
-// passed says what was less than asked for, although nothing went wrong.
+// passed names what was less than wanted, although nothing went wrong.
 func passed(d *v1beta1.Disruption) Result {
 	r := Result{Passed, Good, "it was injected and cleaned up (" + cmp.Or(d.Status.Ending, "finished") + ")"}
 	if injected, wanted, ok := CountsOf(d.Status.Targets); ok && injected > 0 && injected < wanted {
@@ -167,7 +167,7 @@ func passed(d *v1beta1.Disruption) Result {
 	return r
 }
 
-// abortedBy is true for endings that somebody or something brought about.
+// abortedBy is true for endings before the time that a person or a failure caused.
 func abortedBy(ending string) bool {
 	for _, begins := range []string{v1beta1.EndingEmergencyStop, "deleted", "cancelled", v1beta1.EndingFailed} {
 		if strings.HasPrefix(ending, begins) {

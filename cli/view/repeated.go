@@ -59,7 +59,7 @@ func in(t *metav1.Time, now time.Time) string {
 	return "now"
 }
 
-// repeated is what DisruptionCrons and DisruptionRollouts have in common.
+// repeated has the common parts of DisruptionCrons and DisruptionRollouts.
 type repeated struct {
 	deleted, paused bool
 	// ready is the condition that is True while runs can begin.
@@ -91,7 +91,7 @@ func (r repeated) condition(name string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// state is one word: whether a run goes on, the next one can begin, or why not.
+// state is one word: whether a run is under way, the next one can begin, or why not.
 func (r repeated) state() Cell {
 	ready := r.condition(r.ready)
 	switch {
@@ -128,7 +128,7 @@ func result(run v1beta1.DisruptionRun) string {
 	return cmp.Or(string(run.Verdict), run.Ending, "ended")
 }
 
-// message says what holds runs back, empty if nothing does.
+// message is the obstacle to the next run, empty if there is none.
 func (r repeated) message() string {
 	for _, name := range []string{r.ready, v1beta1.ConditionLastRun} {
 		if c := r.condition(name); c.Status == metav1.ConditionFalse {
@@ -138,7 +138,7 @@ func (r repeated) message() string {
 	return ""
 }
 
-// Cron is all that is known of a DisruptionCron, beside what its spec says.
+// Cron is all that is known of a DisruptionCron, beside its spec.
 func Cron(c *v1beta1.DisruptionCron, now time.Time) []Line {
 	r := cronOf(c)
 	lines := []Line{{"state", r.state()}}
@@ -148,7 +148,7 @@ func Cron(c *v1beta1.DisruptionCron, now time.Time) []Line {
 	return append(lines, r.lines(now)...)
 }
 
-// Rollout is all that is known of a DisruptionRollout, beside what its spec says.
+// Rollout is all that is known of a DisruptionRollout, beside its spec.
 func Rollout(o *v1beta1.DisruptionRollout, now time.Time) []Line {
 	r := rolloutOf(o)
 	lines := []Line{{"state", r.state()}}
@@ -160,7 +160,7 @@ func Rollout(o *v1beta1.DisruptionRollout, now time.Time) []Line {
 	return append(lines, r.lines(now)...)
 }
 
-// lines are the runs, the newest first, and what holds the next one back.
+// lines are the runs, the newest first, and the obstacle to the next one.
 func (r repeated) lines(now time.Time) []Line {
 	var lines []Line
 	for _, name := range []string{r.ready, v1beta1.ConditionLastRun} {
@@ -202,7 +202,7 @@ func (r repeated) lines(now time.Time) []Line {
 // clock is a time for a person.
 func clock(t *metav1.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
 
-// hint says what to do when no run begins, empty if the message says it.
+// hint is what to do when no run begins, empty if the message contains it.
 func (r repeated) hint(reason string) string {
 	switch reason {
 	case "Paused":

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ScenarioRows are the header and a row for each scenario, those that wait for a
-// person first.
+// ScenarioRows are the header and a row for each scenario, those that wait for a person
+// first.
 func (l List) ScenarioRows(scenarios []v1beta1.DisruptionScenario) [][]Cell {
 	sorted := slices.Clone(scenarios)
 	slices.SortStableFunc(sorted, func(a, b v1beta1.DisruptionScenario) int {
@@ -50,10 +52,23 @@ func scenarioPhase(s *v1beta1.DisruptionScenario) Cell {
 	case phase == v1beta1.ScenarioSuspended:
 		return Cell{string(phase), Careful}
 	}
+	if c := unorchestrated(s); c != nil {
+		return Cell{cmp.Or(string(phase), "Waiting") + "," + c.Reason, Careful}
+	}
 	return Cell{cmp.Or(string(phase), "New"), Plain}
 }
 
-// Scenario says all that is known of one.
+// unorchestrated is the condition of why no program runs a scenario that is not over; nil
+// if one does.
+func unorchestrated(s *v1beta1.DisruptionScenario) *metav1.Condition {
+	c := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionOrchestrated)
+	if c == nil || c.Status != metav1.ConditionFalse || s.Status.Phase.Over() {
+		return nil
+	}
+	return c
+}
+
+// Scenario returns all that is known of a scenario.
 func Scenario(s *v1beta1.DisruptionScenario, now time.Time) []Line {
 	lines := []Line{{"phase", scenarioPhase(s)}}
 	if s.Status.Verdict != "" {
@@ -61,6 +76,9 @@ func Scenario(s *v1beta1.DisruptionScenario, now time.Time) []Line {
 	}
 	if s.Status.Message != "" {
 		lines = append(lines, Line{"message", Cell{s.Status.Message, Plain}})
+	}
+	if c := unorchestrated(s); c != nil {
+		lines = append(lines, Line{"problem", Cell{fmt.Sprintf("%s (%s): %s", c.Type, c.Reason, c.Message), Bad}})
 	}
 	lines = append(lines, steadyLines(s.Status.SteadyState)...)
 	for i, step := range s.Spec.Steps {
@@ -128,7 +146,7 @@ func verdictTone(v v1beta1.Verdict) Tone {
 	return Careful
 }
 
-// ScenarioProgress is how far a scenario is, in one line.
+// ScenarioProgress is the progress of a scenario in one line.
 func ScenarioProgress(s *v1beta1.DisruptionScenario) string {
 	text := scenarioPhase(s).Text
 	if s.Status.Step != "" {
@@ -137,8 +155,8 @@ func ScenarioProgress(s *v1beta1.DisruptionScenario) string {
 	return text
 }
 
-// HowToApprove names the command that lets a scenario go on, empty if it waits for no
-// approval.
+// HowToApprove names the command that approves the waiting step, empty if the scenario
+// waits for no approval.
 func HowToApprove(s *v1beta1.DisruptionScenario) string {
 	if s.Status.Phase != v1beta1.ScenarioSuspended || s.DeletionTimestamp != nil {
 		return ""
@@ -146,8 +164,8 @@ func HowToApprove(s *v1beta1.DisruptionScenario) string {
 	return fmt.Sprintf("to approve: squall -n %s approve %s %s", s.Namespace, s.Name, s.Status.Step)
 }
 
-// ScenarioResult judges a scenario that is over, or gone, or of which nothing goes on
-// but disruptions that are stuck, from what was seen of it last.
+// ScenarioResult judges a scenario as it was last seen. It is over, or gone, or only stuck
+// disruptions are left.
 func ScenarioResult(s *v1beta1.DisruptionScenario, gone bool, stuck int) Result {
 	switch verdict := s.Status.Verdict; {
 	case stuck > 0:

@@ -176,7 +176,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// What passed and was less than asked for says so.
+// A result that passed with less than wanted shows that.
 func TestAResultThatIsLessThanAskedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		targets, effect string
@@ -200,7 +200,7 @@ func TestAResultThatIsLessThanAskedFor(t *testing.T) {
 	}
 }
 
-// What others wrote cannot steer the terminal of who reads it.
+// Texts of other users cannot control the reader's terminal.
 func TestTextsOfOthersAreInert(t *testing.T) {
 	got := Grid([][]Cell{{{Text: "a\x1b]0;title\x07\u009bb\nc"}, {Text: "d"}}}, func(_ Tone, text string) string { return text })
 	if want := "a\ufffd]0;title\ufffd\ufffdb c   d\n"; got != want {
@@ -208,7 +208,7 @@ func TestTextsOfOthersAreInert(t *testing.T) {
 	}
 }
 
-// A manifest that a rule or a stop kept off is not wrong.
+// The hint for a rejection by a rule or a stop does not blame the manifest.
 func TestHintsForRejected(t *testing.T) {
 	for reason, want := range map[string]string{
 		"InvalidSpec": "fix the manifest", v1beta1.ReasonDenied: "time window", v1beta1.ReasonEmergencyStop: "squall estop", "MissingRights": "operator of Squall",

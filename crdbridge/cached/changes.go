@@ -14,8 +14,8 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// OnUpdate lets creations and deletions pass, and the updates that change
-// something. A resync is for the Disruptions' own watch, which drops nothing.
+// OnUpdate passes creations and deletions, and the updates that change something. It drops
+// a resync; only the Disruptions' own watch needs one.
 func OnUpdate(changed func(before, after client.Object) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }}
 }
@@ -35,8 +35,8 @@ func PodChanged(before, after client.Object) bool {
 		kube.InjectorEnded(old) != kube.InjectorEnded(now) || podops.Busy(old) != podops.Busy(now) || served(old) != served(now) || MarkChanged(old, now)
 }
 
-// served sums up, of a pod that a driver moves, whether it is in service and who
-// serves it; it is empty for any other.
+// served has the readiness and the finalizers of a pod that a driver moves; it is empty for
+// any other.
 func served(pod *corev1.Pod) string {
 	if pod.Labels[podops.LabelManaged] != podops.ManagedValue {
 		return ""
@@ -53,8 +53,8 @@ func NodeChanged(before, after client.Object) bool {
 	return kube.NodeHealthy(old) != kube.NodeHealthy(now) || MarkChanged(old, now)
 }
 
-// BudgetChanged is true when a budget allows something else, or its status was late
-// and is not any more.
+// BudgetChanged is true when a budget allows another number, or its status was late and is
+// current now.
 func BudgetChanged(before, after client.Object) bool {
 	old, ok := before.(*policyv1.PodDisruptionBudget)
 	now, found := after.(*policyv1.PodDisruptionBudget)
@@ -65,8 +65,8 @@ func BudgetChanged(before, after client.Object) bool {
 		old.Status.DisruptionsAllowed != now.Status.DisruptionsAllowed
 }
 
-// MarkChanged compares what selectors look at, and whether an object ends. The
-// same name with another UID is a replacement the watch did not see.
+// MarkChanged compares the fields that selectors use, and whether an object is being
+// deleted. The same name with another UID is a replacement that the watch did not see.
 func MarkChanged(old, now client.Object) bool {
 	return old.GetUID() != now.GetUID() ||
 		(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil) ||

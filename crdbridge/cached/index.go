@@ -14,8 +14,8 @@ import (
 
 // Indexes of the caches.
 const (
-	// IndexDisruptionUID finds chaos pods by the UID of their Disruption, and
-	// a Disruption by its own. Names do not fit into labels, UIDs do.
+	// IndexDisruptionUID finds chaos pods by the UID of their Disruption, and a Disruption
+	// by its own. Names do not fit into labels, UIDs do.
 	IndexDisruptionUID = "disruptionUID"
 	// indexUnready finds the Nodes that are not ready.
 	indexUnready = "unready"
@@ -57,7 +57,7 @@ func Index(indexer client.FieldIndexer, chaosNamespace string) error {
 	})
 }
 
-// IsChaosPod is true for a pod that disturbs, not for one that cleans.
+// IsChaosPod is true for a pod that injects, not for one that cleans up.
 func IsChaosPod(pod client.Object, chaosNamespace string) bool {
 	labels := pod.GetLabels()
 	return pod.GetNamespace() == chaosNamespace && labels[v1beta1.LabelDisruptionUID] != "" && labels[v1beta1.LabelCleaner] == ""
@@ -73,7 +73,7 @@ func levelOf(d *v1beta1.Disruption) v1beta1.Level {
 // Everyone selects every Disruption.
 func Everyone(*v1beta1.Disruption) bool { return true }
 
-// Find are the keys of the Disruptions that o selects and concerned accepts.
+// Find returns the keys of the Disruptions that o selects and concerned accepts.
 func Find(ctx context.Context, cache client.Reader, concerned func(*v1beta1.Disruption) bool, o ...client.ListOption) []reconcile.Request {
 	var list v1beta1.DisruptionList
 	if err := cache.List(ctx, &list, append(o, client.UnsafeDisableDeepCopy)...); err != nil {
@@ -105,5 +105,5 @@ func UnreadyNodes(ctx context.Context, cache client.Reader) (map[string]bool, er
 func StopExists(ctx context.Context, cache client.Reader) bool {
 	var stops v1beta1.EmergencyStopList
 	err := cache.List(ctx, &stops, client.UnsafeDisableDeepCopy)
-	return err == nil && len(stops.Items) > 0 // the cache fails only for a type nobody watches
+	return err == nil && len(stops.Items) > 0 // the cache fails only for a type without a watch
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// stripPod keeps of a pod what the bridge reads; a cluster has many.
+// stripPod keeps the fields of a pod that the bridge reads; a cluster has many pods.
 func stripPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -43,13 +43,13 @@ func stripPod(o any) (any, error) {
 		keepOperations(kept, pod)
 	}
 	if len(podops.Protections(pod)) > 0 {
-		kept.Finalizers = pod.Finalizers // whether a driver moves it or not
+		kept.Finalizers = pod.Finalizers // also if no driver moves it
 	}
 	return kept, nil
 }
 
-// keepOperations keeps what an operation on a pod that a driver moves is followed
-// by: whether it is in service, and who serves it.
+// keepOperations keeps the fields that show an operation on a pod that a driver moves: its
+// readiness and its finalizers.
 func keepOperations(kept, pod *corev1.Pod) {
 	kept.Finalizers = pod.Finalizers
 	for _, gate := range pod.Spec.ReadinessGates {
@@ -76,7 +76,7 @@ func stripBudget(o any) (any, error) {
 	return kept, nil
 }
 
-// stripState keeps whether a container runs or has ended, and how.
+// stripState keeps whether a container runs or has ended, and its exit code.
 func stripState(s corev1.ContainerState) corev1.ContainerState {
 	switch {
 	case s.Running != nil:

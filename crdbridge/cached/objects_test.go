@@ -51,7 +51,8 @@ func TestCachesHoldNoMoreThanIsRead(t *testing.T) {
 	}
 }
 
-// rule E4: since when a chaos pod is ready tells whether it was unready in between.
+// rule E4: the time since when a chaos pod is ready shows whether it was unready in
+// between.
 func TestCachesHoldSinceWhenAChaosPodIsReady(t *testing.T) {
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(7, 0)}
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{ready}}}
@@ -64,11 +65,11 @@ func TestCachesHoldSinceWhenAChaosPodIsReady(t *testing.T) {
 	}
 }
 
-// What the caches hold of a pod tells each step of an operation on it, and that
-// there was one: all that a disruption that takes part waits for comes from them.
+// The cached fields of a pod show each step of an operation on it, and that there was one.
+// A disruption that participates waits for nothing else.
 func TestCachesHoldEachStepOfAnOperation(t *testing.T) {
 	operation := podops.OfDisruption("u1")
-	told := func(pod *corev1.Pod) string {
+	observed := func(pod *corev1.Pod) string {
 		available, err := podops.Available(pod)
 		return fmt.Sprintf("%s, %s; managed %t, available %t %v", operation.Next(pod), operation.Awaits(pod), podops.Managed(pod), available, err)
 	}
@@ -89,13 +90,13 @@ func TestCachesHoldEachStepOfAnOperation(t *testing.T) {
 	before, steps := pod.DeepCopy(), map[string]bool{}
 	step := func(what string) {
 		t.Helper()
-		steps[told(pod)] = true
+		steps[observed(pod)] = true
 		kept := strip(pod)
-		if got, want := told(kept), told(pod); got != want {
+		if got, want := observed(kept), observed(pod); got != want {
 			t.Errorf("%s: the cache tells %q of the pod, which tells %q", what, got, want)
 		}
-		if told(pod) != told(before) && !PodChanged(strip(before), kept) {
-			t.Errorf("%s: nobody is told, though it was %q and is %q", what, told(before), told(pod))
+		if observed(pod) != observed(before) && !PodChanged(strip(before), kept) {
+			t.Errorf("%s: no controller is notified, though it was %q and is %q", what, observed(before), observed(pod))
 		}
 		before = pod.DeepCopy()
 	}

@@ -1,7 +1,6 @@
-// Package cached says what the bridge's caches hold, how it is found there, and
-// which changes matter. All controllers read the same caches, so the API server
-// sees one list and one watch for each type, in which objects hold no more than
-// the bridge reads.
+// Package cached defines the bridge's caches, their indexes, and which changes matter. All
+// controllers read the same caches. So the API server sees one list and one watch for each
+// type, and objects have only the fields that the bridge reads.
 package cached
 
 import (
@@ -32,11 +31,11 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Options give every type one cache for the whole cluster, or, of pods and
-// Disruptions, one for each namespace that is watched.
+// Options give every type one cache for the whole cluster. Types with namespaces have one
+// cache for each watched namespace, if the setting names some.
 func Options(chaosNamespace string, watched []string) cache.Options {
 	return cache.Options{
-		// A read of a type nobody watches would start another watch.
+		// A read of a type without a watch would start another watch.
 		ReaderFailOnMissingInformer: true,
 		NewInformer:                 newInformer,
 		ByObject: map[client.Object]cache.ByObject{
@@ -55,13 +54,12 @@ func Options(chaosNamespace string, watched []string) cache.Options {
 	}
 }
 
-// newInformer sees soon that an API server is back.
+// newInformer reconnects quickly when an API server is back.
 func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	return toolscache.NewSharedIndexInformer(kube.QuickReconnect(lw), object, resync, indexers)
 }
 
-// only limits a cache to some namespaces, and to more that it needs with them;
-// nil, for all, when there are none.
+// only limits a cache to the namespaces in some and more; nil, for all, when some is empty.
 func only(some []string, more ...string) map[string]cache.Config {
 	if len(some) == 0 {
 		return nil

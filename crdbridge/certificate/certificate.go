@@ -1,5 +1,5 @@
-// Package certificate keeps the certificates of the bridge's admission webhooks, and
-// has the API server trust them.
+// Package certificate keeps the certificates of the bridge's admission webhooks, and makes
+// the API server trust them.
 package certificate
 
 import (
@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// lifetime of a certificate, and how long before its end it is made anew.
+	// lifetime of a certificate, and how long before its end the bridge renews it.
 	lifetime    = 365 * 24 * time.Hour
 	renewBefore = 30 * 24 * time.Hour
 	// lookEvery is how often the Secret is read, retryEvery the same after a failure.
 	lookEvery  = time.Minute
 	retryEvery = 5 * time.Second
-	// authorityKey is the Secret's key of what clients are to trust.
+	// authorityKey is the Secret's key of the authorities that clients trust.
 	authorityKey = "ca.crt"
 )
 
-// Certificate is what the webhook serves with. The zero value is none yet.
+// Certificate is the current certificate of a webhook. The zero value has none yet.
 type Certificate struct {
 	current atomic.Pointer[tls.Certificate]
 }
@@ -47,7 +47,7 @@ func (c *Certificate) now() (*tls.Certificate, error) {
 	return nil, errors.New("the webhook has no certificate yet")
 }
 
-// Place is where a webhook's own objects are.
+// Place names a webhook's own objects.
 type Place struct {
 	// Host is the name by which API servers call the webhook.
 	Host string
@@ -68,8 +68,8 @@ func InCluster(name, systemNamespace string) Place {
 	return Place{Host: name + "." + systemNamespace + ".svc", Namespace: systemNamespace, Secret: name, Configuration: name}
 }
 
-// Serve has every replica of m answer at the port and path, and see to the certificate
-// that it answers with.
+// Serve makes every replica of m answer at the port and path, and keep the certificate of
+// that server.
 func Serve(m manager.Manager, name string, port int, path string, answers admission.Handler, place Place) error {
 	own := &Certificate{}
 	server := Server(port, "", own, place.Clients)
@@ -80,13 +80,13 @@ func Serve(m manager.Manager, name string, port int, path string, answers admiss
 	return Keep(m, name, place, own)
 }
 
-// Keep has every replica of m see to the certificate.
+// Keep makes every replica of m keep the certificate.
 func Keep(m manager.Manager, name string, place Place, certificate *Certificate) error {
 	return m.Add(&keeper{live: m.GetAPIReader(), client: m.GetClient(), log: m.GetLogger().WithName(name), place: place, certificate: certificate})
 }
 
-// keeper keeps the certificate in a Secret, renews it in time, and has the API
-// server trust it. All replicas do so: what one has written the others read.
+// keeper keeps the certificate in a Secret, renews it in time, and makes the API server
+// trust it. All replicas do so: each reads what another has written.
 type keeper struct {
 	live        client.Reader
 	client      client.Client
@@ -98,8 +98,8 @@ type keeper struct {
 // NeedLeaderElection is false: every replica serves the webhook.
 func (*keeper) NeedLeaderElection() bool { return false }
 
-// Start keeps the certificate until ctx is done. What goes wrong is tried again: the
-// webhook is not served meanwhile, and the bridge does everything else.
+// Start keeps the certificate until ctx is done, and retries after an error. Meanwhile the
+// webhook is not served, and the bridge does everything else.
 func (k *keeper) Start(ctx context.Context) error {
 	for {
 		pause := lookEvery
@@ -115,8 +115,8 @@ func (k *keeper) Start(ctx context.Context) error {
 	}
 }
 
-// keep does it once. It is safe to do twice, and by several replicas at once: both
-// writes carry the version that was read.
+// keep checks the certificate once. Several replicas may do it at once: both writes carry
+// the version that was read.
 func (k *keeper) keep(ctx context.Context) error {
 	secret := &corev1.Secret{}
 	if err := k.live.Get(ctx, types.NamespacedName{Namespace: k.place.Namespace, Name: k.place.Secret}, secret); err != nil {
@@ -141,7 +141,7 @@ func (k *keeper) keep(ctx context.Context) error {
 	return k.trust(ctx, data[authorityKey])
 }
 
-// trust tells the API server which certificates the webhook may have.
+// trust writes the trusted authorities into the webhook's configuration.
 func (k *keeper) trust(ctx context.Context, authorities []byte) error {
 	configuration, clients := k.place.configuration()
 	if err := k.live.Get(ctx, types.NamespacedName{Name: k.place.Configuration}, configuration); err != nil {
@@ -162,8 +162,8 @@ func (k *keeper) trust(ctx context.Context, authorities []byte) error {
 	return nil
 }
 
-// configuration is an empty one of its kind, and what it says, once it is read, of
-// how its webhooks are called.
+// configuration returns an empty configuration of its kind, and a function that returns the
+// client settings of its webhooks once it is read.
 func (p Place) configuration() (client.Object, func() []*admissionregistrationv1.WebhookClientConfig) {
 	if p.Validating {
 		c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
@@ -183,9 +183,9 @@ func (p Place) configuration() (client.Object, func() []*admissionregistrationv1
 	}
 }
 
-// inOrder returns data if it holds a certificate for host that is good for a while,
-// else data with a new one. The authority of the old one stays trusted beside the
-// new one: other replicas serve with it for a minute.
+// inOrder returns data if it holds a certificate for host that is valid for longer than
+// renewBefore, else data with a new one. The authority of the old certificate stays trusted
+// beside the new one: other replicas serve with it for up to a minute.
 func inOrder(data map[string][]byte, host string, now time.Time) (map[string][]byte, bool, error) {
 	if good(data, host, now.Add(renewBefore)) {
 		return data, false, nil
@@ -207,8 +207,8 @@ func inOrder(data map[string][]byte, host string, now time.Time) (map[string][]b
 	return next, true, nil
 }
 
-// good is true for a certificate of host that clients which trust its authority
-// accept at that time.
+// good is true for a certificate of host that clients which trust its authority accept at
+// that time.
 func good(data map[string][]byte, host string, at time.Time) bool {
 	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {

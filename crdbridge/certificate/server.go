@@ -37,7 +37,7 @@ const (
 )
 
 // Clients reads the authorities that sign certificates of API servers. Without a file it
-// returns nil: any client may call then.
+// returns nil: then any client may call.
 func Clients(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -53,8 +53,8 @@ func Clients(file string) (*x509.CertPool, error) {
 	return authorities, nil
 }
 
-// Server serves at the port with the certificate, or with what the directory has: tls.crt
-// and tls.key. With clients it refuses connections without a certificate that one of these
+// Server serves at the port with the certificate, or with tls.crt and tls.key of the
+// directory. With clients it refuses connections without a certificate that one of these
 // authorities signed.
 func Server(port int, directory string, certificate *Certificate, clients *x509.CertPool) webhook.Server {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}
@@ -62,7 +62,7 @@ func Server(port int, directory string, certificate *Certificate, clients *x509.
 		if directory == "" {
 			return certificate.now()
 		}
-		// Read each time: whoever renews it need not tell.
+		// Read each time: a renewed file needs no signal to this process.
 		pair, err := tls.LoadX509KeyPair(filepath.Join(directory, corev1.TLSCertKey), filepath.Join(directory, corev1.TLSPrivateKeyKey))
 		return &pair, err
 	}
@@ -74,8 +74,8 @@ func Server(port int, directory string, certificate *Certificate, clients *x509.
 	return &server{Server: counted, port: port, tls: config, mux: mux, slots: make(chan struct{}, reviewsAtOnce)}
 }
 
-// server is that of controller-runtime, which registers and counts requests, with bounds
-// for connections and for the time and size of bodies.
+// server wraps the server of controller-runtime, which registers and counts requests. It
+// bounds connections, and the time and size of bodies.
 type server struct {
 	webhook.Server
 	port    int
@@ -140,13 +140,13 @@ func (s *server) Start(ctx context.Context) error {
 	return nil
 }
 
-// bounded closes connections that are too many as soon as they are made.
+// bounded closes connections beyond its slots as soon as they are made.
 type bounded struct {
 	net.Listener
 	slots chan struct{}
 }
 
-// Accept returns the next connection that there is a slot for.
+// Accept returns the next connection for which there is a slot.
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
 		conn, err := b.Listener.Accept()
@@ -162,7 +162,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// slotted gives its slot back when it is closed.
+// slotted frees its slot when it is closed.
 type slotted struct {
 	net.Conn
 	free func()

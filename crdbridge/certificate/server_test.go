@@ -29,8 +29,8 @@ import (
 	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
-// serve has a webhook that reads the body. It returns its address, and how many requests
-// it has at the moment.
+// serve has a webhook that reads the body. It returns its address, and its current number
+// of requests.
 func serve(t *testing.T, clients *x509.CertPool) (string, *atomic.Int32) {
 	t.Helper()
 	reading := &atomic.Int32{}
@@ -86,7 +86,7 @@ func ask(address string, body io.Reader, certificates ...tls.Certificate) (int, 
 	return answer.StatusCode, answer.Body.Close()
 }
 
-// issued is the certificate of a client, which is its own authority, and that in PEM.
+// issued returns a client's certificate, which is its own authority, and that in PEM.
 func issued(t *testing.T) (client tls.Certificate, authority []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -104,7 +104,7 @@ func issued(t *testing.T) (client tls.Certificate, authority []byte) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
-// With a CA of clients nobody is answered who has no certificate of it.
+// With a CA of clients the server refuses clients without a certificate of it.
 func TestOnlyClientsOfTheAuthorityAreAnswered(t *testing.T) {
 	known, authority := issued(t)
 	stranger, _ := issued(t)
@@ -143,8 +143,8 @@ func TestClientsOfAFile(t *testing.T) {
 	}
 }
 
-// A client that sends too much, or too slowly, or makes too many connections, takes no
-// more memory than the bounds say, and keeps no other from its answer.
+// A client that sends too much, or too slowly, or makes too many connections, takes no more
+// memory than the bounds allow. It keeps no other client from its answer.
 func TestWhatClientsTakeIsBounded(t *testing.T) {
 	address, reading := serve(t, nil)
 	if status, err := ask(address, bytes.NewReader(make([]byte, largestReview))); err != nil || status != http.StatusOK {
@@ -169,7 +169,7 @@ func TestWhatClientsTakeIsBounded(t *testing.T) {
 		}
 		defer conn.Close()
 		go func() {
-			_, _ = conn.Read(make([]byte, 1)) // nobody writes to it
+			_, _ = conn.Read(make([]byte, 1)) // the server writes nothing
 			closed.Add(1)
 		}()
 	}
@@ -181,7 +181,7 @@ func TestWhatClientsTakeIsBounded(t *testing.T) {
 	})
 }
 
-// never is a body of which nothing comes.
+// never is a body without data.
 type never struct{ ctx context.Context }
 
 func (n never) Read([]byte) (int, error) {

@@ -1,6 +1,5 @@
-// Package condition writes the bridge's conditions into Disruptions. A condition
-// that was decided on an old state of a Disruption is refused: it may not be
-// true of the new one.
+// Package condition writes the bridge's conditions into Disruptions. It refuses a condition
+// that was decided on an old state of a Disruption: it may not be true of the new one.
 package condition
 
 import (
@@ -15,18 +14,20 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Reasons of Orchestrated, and of an EmergencyStop's Clean, while nothing is
-// orchestrated at all.
+// Reasons of Orchestrated, and of an EmergencyStop's Clean, while no disruption is
+// orchestrated.
 const (
 	ReasonUnreachable = "TemporalUnreachable"
 	ReasonNoWorker    = "NoWorker"
-	// ReasonNoProber is of disruptions with probes only: Deployment squall-probes asks none.
+	// ReasonNoProber concerns disruptions with probes only: Deployment squall-probes does
+	// not poll.
 	ReasonNoProber = "NoProber"
+	// ReasonReached is of Orchestrated once a problem is over.
+	ReasonReached = "TemporalReached"
 )
 
-// Apply writes one condition and fails when d is not the newest version. A field
-// manager owns one condition: whatever it applied before and does not apply now
-// would be removed.
+// Apply writes one condition and fails when d is not the newest version. A field manager
+// owns one condition: the API server removes what it applied before and omits now.
 func Apply(ctx context.Context, c client.Client, d *v1beta1.Disruption, manager string, condition metav1.Condition) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&condition)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package cron is the bridge's controller of DisruptionCrons: it keeps one schedule
-// in Temporal for each, deletes it with the cron, and says in status when the
-// next run is due or why none is. It begins no run: the schedule does, by a
-// workflow of the worker.
+// Package cron is the bridge's controller of DisruptionCrons. It keeps one schedule in
+// Temporal for each and deletes it with the cron. Its status shows when the next run is due
+// or why none is. It begins no run: the schedule starts a workflow of the worker.
 package cron
 
 import (
@@ -30,10 +29,10 @@ import (
 const (
 	// fieldManager owns the finalizer, nextScheduleTime and the condition Scheduled.
 	fieldManager = "squall-bridge-cron"
-	// recheck is how long a pause in Temporal, which nothing in the cluster tells,
-	// may stay unnoticed.
+	// recheck is how long a pause in Temporal may stay unnoticed: no watch of the cluster
+	// shows it.
 	recheck = 10 * time.Minute
-	// staleAfter is when to try again after a write hit an old version.
+	// staleAfter is when to retry after a write hit an old version.
 	staleAfter = time.Second
 )
 
@@ -46,8 +45,8 @@ type reconciler struct {
 	least time.Duration
 }
 
-// Setup adds the controller of DisruptionCrons to m. Between the end of a run and
-// the next one there is to be least.
+// Setup adds the controller of DisruptionCrons to m. least is the shortest time between the
+// end of a run and the next one.
 func Setup(m manager.Manager, workflows *temporal.Workflows, least time.Duration) error {
 	r := &reconciler{client: m.GetClient(), workflows: workflows, least: least, runs: runs.Keeper{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Kind: v1beta1.KindDisruptionCron, Owner: fieldManager,
@@ -55,7 +54,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, least time.Duration
 	err := builder.ControllerManagedBy(m).
 		Named("cron").
 		WithOptions(queue.Options[reconcile.Request]()).
-		// A deletion is a new generation too; what we write into status is none.
+		// A deletion is a new generation too; the status that we write is none.
 		For(&v1beta1.DisruptionCron{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(r.runs.ThatWaits(func() client.Object { return &v1beta1.DisruptionCron{} }))).
 		Complete(r)
@@ -65,8 +64,8 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, least time.Duration
 	return nil
 }
 
-// Reconcile makes sure that a cron has its finalizer, then its schedule, and says
-// in status what came of it. Calling it again when nothing changed writes nothing.
+// Reconcile makes sure that a cron has its finalizer, then its schedule, and writes the
+// outcome into status. Calling it again when nothing changed writes nothing.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	c := &v1beta1.DisruptionCron{}
 	if err := r.client.Get(ctx, req.NamespacedName, c); err != nil {
@@ -87,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		now, err = r.keep(ctx, c)
 	}
 	if ctx.Err() != nil {
-		return reconcile.Result{}, nil // we are stopping, which says nothing about Temporal
+		return reconcile.Result{}, nil // the bridge is stopping: the error does not come from Temporal
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return retry(err)
@@ -101,8 +100,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: now.again()}, nil
 }
 
-// keep brings the schedule in line with the spec. One that cannot be, or must not
-// be, is taken out of Temporal: what runs goes on.
+// keep brings the schedule in line with the spec. It deletes an invalid or refused schedule
+// from Temporal; a running disruption continues.
 func (r *reconciler) keep(ctx context.Context, c *v1beta1.DisruptionCron) (state, error) {
 	if wrong := schedule.Judge(c.Spec, time.Now(), r.least); wrong != nil {
 		if err := r.workflows.DeleteSchedule(ctx, c); err != nil {
@@ -121,8 +120,8 @@ func (r *reconciler) keep(ctx context.Context, c *v1beta1.DisruptionCron) (state
 	return scheduled(c, paused, note, times.Next(time.Now())), nil
 }
 
-// end takes the schedule away and has the run cleaned that goes on; then the cron
-// may go. done is false while anything is left of either.
+// end deletes the schedule and the run that is under way, then removes the finalizer. done
+// is false while either is left.
 func (r *reconciler) end(ctx context.Context, c *v1beta1.DisruptionCron) (done bool, err error) {
 	if !controllerutil.ContainsFinalizer(c, v1beta1.CronFinalizer) {
 		return true, nil
@@ -138,7 +137,7 @@ func (r *reconciler) end(ctx context.Context, c *v1beta1.DisruptionCron) (done b
 	return true, nil
 }
 
-// retry treats an outdated write as what it is: no error, a newer version is coming.
+// retry turns an outdated write into a later attempt: a newer version is coming.
 func retry(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: staleAfter}, nil

@@ -79,7 +79,7 @@ func (b *bridge) create(name string) *v1beta1.DisruptionCron {
 	return c
 }
 
-// see reads c anew; false if it is gone.
+// see reads c again; false if it is gone.
 func (b *bridge) see(c *v1beta1.DisruptionCron) bool {
 	b.T.Helper()
 	now := &v1beta1.DisruptionCron{}
@@ -94,11 +94,11 @@ func (b *bridge) edit(c *v1beta1.DisruptionCron, spec string) {
 	b.Must(b.Kube.Patch(b.T.Context(), c, client.RawPatch(types.MergePatchType, []byte(`{"spec":`+spec+`}`))))
 }
 
-// says waits until c has that reason, of its present spec.
-func (b *bridge) says(c *v1beta1.DisruptionCron, reason string) metav1.Condition {
+// waitsFor waits until the condition of c has that reason, for its present spec.
+func (b *bridge) waitsFor(c *v1beta1.DisruptionCron, reason string) metav1.Condition {
 	b.T.Helper()
 	var found metav1.Condition
-	bridgetest.Eventually(b.T, bridgetest.Soon, c.Name+" says "+reason, func() bool {
+	bridgetest.Eventually(b.T, bridgetest.Soon, c.Name+" has reason "+reason, func() bool {
 		b.see(c)
 		if condition := meta.FindStatusCondition(c.Status.Conditions, v1beta1.ConditionScheduled); condition != nil {
 			found = *condition
@@ -108,7 +108,7 @@ func (b *bridge) says(c *v1beta1.DisruptionCron, reason string) metav1.Condition
 	return found
 }
 
-// schedule is what Temporal has of c; nil if it has none.
+// schedule is the schedule of c in Temporal; nil if it has none.
 func (b *bridge) schedule(c *v1beta1.DisruptionCron) *temporalclient.Schedule {
 	b.T.Helper()
 	id := contract.CronScheduleID(contract.CronRef{Namespace: c.Namespace, Name: c.Name, UID: c.UID})
@@ -124,7 +124,7 @@ func (b *bridge) schedule(c *v1beta1.DisruptionCron) *temporalclient.Schedule {
 func TestACronHasItsSchedule(t *testing.T) {
 	b := start(t)
 	c := b.create("noon")
-	b.says(c, reasonScheduled)
+	b.waitsFor(c, reasonScheduled)
 	if next := c.Status.NextScheduleTime; next == nil || next.Minute() != 30 || !next.After(time.Now()) {
 		t.Errorf("next run %v, want one at half past in the future", next)
 	}
@@ -149,26 +149,26 @@ func TestACronHasItsSchedule(t *testing.T) {
 		return len(s.Spec.Calendars) == 0 && len(s.Spec.Intervals) == 1 && s.Spec.Intervals[0].Every == 2*time.Hour
 	})
 	b.edit(c, `{"paused":true}`)
-	b.says(c, reasonPaused)
+	b.waitsFor(c, reasonPaused)
 	if c.Status.NextScheduleTime != nil {
 		t.Errorf("next run %v of a cron that is paused", c.Status.NextScheduleTime)
 	}
 	bridgetest.Eventually(t, bridgetest.Soon, "it is paused in Temporal", func() bool { return b.schedule(c).State.Paused })
 	b.edit(c, `{"paused":false}`)
-	b.says(c, reasonScheduled)
+	b.waitsFor(c, reasonScheduled)
 	bridgetest.Eventually(t, bridgetest.Soon, "it is not paused any more", func() bool { return !b.schedule(c).State.Paused })
 
 	for _, wrong := range []struct{ spec, reason string }{
 		{`{"timeZone":"Mars/Base"}`, reasonInvalid}, {`{"timeZone":"","schedule":"* * * * *"}`, reasonTooFrequent},
 	} {
 		b.edit(c, wrong.spec)
-		b.says(c, wrong.reason)
+		b.waitsFor(c, wrong.reason)
 		if s := b.schedule(c); s != nil {
 			t.Errorf("%s: Temporal has %+v, want none", wrong.reason, s.Spec)
 		}
 	}
 	b.edit(c, `{"schedule":"@daily"}`)
-	b.says(c, reasonScheduled)
+	b.waitsFor(c, reasonScheduled)
 	b.Must(b.Kube.Delete(t.Context(), c.DeepCopy()))
 	bridgetest.Eventually(t, bridgetest.Soon, "the cron is gone", func() bool { return !b.see(c.DeepCopy()) })
 	if s := b.schedule(c); s != nil {
@@ -176,17 +176,17 @@ func TestACronHasItsSchedule(t *testing.T) {
 	}
 }
 
-// A pause that a person made in Temporal is theirs to end.
+// Only the person who paused a schedule in Temporal unpauses it.
 func TestAPauseInTemporalStays(t *testing.T) {
 	b := start(t)
 	c := b.create("noon")
-	b.says(c, reasonScheduled)
+	b.waitsFor(c, reasonScheduled)
 	handle := b.schedules.GetHandle(t.Context(), contract.CronScheduleID(contract.CronRef{Namespace: c.Namespace, Name: c.Name, UID: c.UID}))
 	b.Must(handle.Pause(t.Context(), temporalclient.SchedulePauseOptions{Note: "ann: a release"}))
 	bridgetest.Eventually(t, bridgetest.Soon, "it is paused", func() bool { return b.schedule(c).State.Paused })
 	b.edit(c, `{"schedule":"@daily"}`)
-	if said := b.says(c, reasonPausedThere); !strings.Contains(said.Message, "ann: a release") || c.Status.NextScheduleTime != nil {
-		t.Errorf("said %q, next run %v; want the note, and none", said.Message, c.Status.NextScheduleTime)
+	if got := b.waitsFor(c, reasonPausedThere); !strings.Contains(got.Message, "ann: a release") || c.Status.NextScheduleTime != nil {
+		t.Errorf("message %q, next run %v; want the note, and none", got.Message, c.Status.NextScheduleTime)
 	}
 	if s := b.schedule(c); !s.State.Paused || s.State.Note != "ann: a release" {
 		t.Errorf("state = %+v, want it as ann left it", s.State)
@@ -194,12 +194,12 @@ func TestAPauseInTemporalStays(t *testing.T) {
 	b.Must(b.Kube.Delete(t.Context(), c))
 }
 
-// rule C5: the run goes first, and cleans; what only has its name stays.
+// rule C5: the run is deleted first, and cleans up; another Disruption of its name stays.
 func TestADeletedCronEndsItsRun(t *testing.T) {
 	b := start(t)
 	c, other := b.create("noon"), b.create("dusk")
-	b.says(c, reasonScheduled)
-	b.says(other, reasonScheduled)
+	b.waitsFor(c, reasonScheduled)
+	b.waitsFor(other, reasonScheduled)
 	controller := true
 	run := b.Create(c.ChildName(), func(d *v1beta1.Disruption) {
 		d.Finalizers = []string{v1beta1.DisruptionFinalizer}
@@ -210,7 +210,7 @@ func TestADeletedCronEndsItsRun(t *testing.T) {
 	b.Must(b.Kube.Delete(t.Context(), other.DeepCopy()))
 	bridgetest.Eventually(t, bridgetest.Soon, "the run is being deleted", func() bool { return b.Get(run).DeletionTimestamp != nil })
 	bridgetest.Eventually(t, bridgetest.Soon, "the other cron is gone", func() bool { return !b.see(other.DeepCopy()) })
-	b.says(c, reasonDeleted)
+	b.waitsFor(c, reasonDeleted)
 	if s := b.schedule(c); s != nil {
 		t.Errorf("Temporal has %+v of a cron that is deleted", s.Spec)
 	}
@@ -221,17 +221,17 @@ func TestADeletedCronEndsItsRun(t *testing.T) {
 	}
 }
 
-func TestWhileTemporalIsAwayACronSaysSo(t *testing.T) {
+func TestACronReportsThatTemporalIsAway(t *testing.T) {
 	b := startOn(t, temporalserver.New(t).Start())
 	held := b.create("held")
-	b.says(held, reasonScheduled)
+	b.waitsFor(held, reasonScheduled)
 	b.server.Kill()
 	c := b.create("noon")
-	b.says(c, "TemporalUnreachable")
+	b.waitsFor(c, "TemporalUnreachable")
 	b.Must(b.Kube.Delete(t.Context(), held.DeepCopy()))
-	b.says(held, "TemporalUnreachable")
+	b.waitsFor(held, "TemporalUnreachable")
 	b.server.Start()
-	b.says(c, reasonScheduled)
+	b.waitsFor(c, reasonScheduled)
 	bridgetest.Eventually(t, bridgetest.Soon, "the deleted one is gone", func() bool { return !b.see(held.DeepCopy()) })
 	if s := b.schedule(held); s != nil {
 		t.Errorf("Temporal has %+v of a cron that is gone", s.Spec)

@@ -27,11 +27,11 @@ const (
 	reasonDeleted     = "Deleted"
 )
 
-// state is what the bridge says of a cron.
+// state is what the bridge writes into a cron's status.
 type state struct {
 	status          metav1.ConditionStatus
 	reason, message string
-	// next is when a run is due; zero if none is, or if nobody knows.
+	// next is when a run is due; zero if none is, or if it is unknown.
 	next time.Time
 }
 
@@ -45,7 +45,7 @@ func scheduled(c *v1beta1.DisruptionCron, pausedThere bool, note string, next ti
 	return state{metav1.ConditionTrue, reasonScheduled, "Runs begin by the schedule.", next}
 }
 
-// refused is for a schedule that is none.
+// refused is the state of a cron with an invalid schedule.
 func refused(wrong error) state {
 	reason := reasonInvalid
 	if errors.Is(wrong, schedule.ErrTooFrequent) {
@@ -54,13 +54,13 @@ func refused(wrong error) state {
 	return state{metav1.ConditionFalse, reason, wrong.Error(), time.Time{}}
 }
 
-// failed is for a Temporal that does not take the schedule.
+// failed is the state of a cron whose schedule Temporal does not accept.
 func failed(err error) state {
 	reason, message := runs.Failed(err)
 	return state{metav1.ConditionFalse, reason, message, time.Time{}}
 }
 
-// ending is for a cron that is being deleted.
+// ending is the state of a cron that is being deleted.
 func ending(err error) state {
 	if err != nil {
 		return failed(err)
@@ -68,7 +68,7 @@ func ending(err error) state {
 	return state{metav1.ConditionFalse, reasonDeleted, "It is being deleted, and its last run cleans.", time.Time{}}
 }
 
-// again is when to look again: what is next changes then.
+// again is when to reconcile again: when the next run is due, next changes.
 func (s state) again() time.Duration {
 	if s.next.IsZero() {
 		return recheck
@@ -76,7 +76,7 @@ func (s state) again() time.Duration {
 	return min(recheck, max(time.Until(s.next), 0)+time.Second)
 }
 
-// show writes what is not in status yet.
+// show writes the state if it differs from status.
 func (r *reconciler) show(ctx context.Context, c *v1beta1.DisruptionCron, s state) error {
 	want := metav1.Condition{
 		Type: v1beta1.ConditionScheduled, Status: s.status, Reason: s.reason, Message: s.message,
@@ -105,7 +105,7 @@ func (r *reconciler) show(ctx context.Context, c *v1beta1.DisruptionCron, s stat
 	}
 	patch := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1beta1.GroupVersion.String(), "kind": "DisruptionCron",
-		// Another object of the name is none of this one's.
+		// The UID keeps the write from another object of the same name.
 		"metadata": map[string]any{"namespace": c.Namespace, "name": c.Name, "uid": string(c.UID)},
 		"status":   status,
 	}}

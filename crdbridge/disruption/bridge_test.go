@@ -22,7 +22,7 @@ func newBridge(t *testing.T) *bridge {
 	return newBridgeThatDeletes(t, 0)
 }
 
-// newBridgeThatDeletes has one that deletes what has ended that long ago.
+// newBridgeThatDeletes returns a bridge that deletes Disruptions that ended ttl ago.
 func newBridgeThatDeletes(t *testing.T, ttl time.Duration) *bridge {
 	t.Helper()
 	return &bridge{bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, w *temporal.Workflows) error {
@@ -30,7 +30,7 @@ func newBridgeThatDeletes(t *testing.T, ttl time.Duration) *bridge {
 	}))}
 }
 
-// newBridgeWithClock has one that goes by this clock.
+// newBridgeWithClock returns a bridge that uses the clock now.
 func newBridgeWithClock(t *testing.T, now func() time.Time) *bridge {
 	t.Helper()
 	return &bridge{bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, w *temporal.Workflows) error {

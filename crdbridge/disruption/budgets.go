@@ -9,24 +9,24 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// budgetNews is what budgets allow, for a disruption that respects them and would
-// choose more targets if they allowed more; nil for any other.
-func budgetNews(d *v1beta1.Disruption, budgets []policyv1.PodDisruptionBudget) []string {
+// budgetChanges is what budgets allow, for a disruption that respects them and would choose
+// more targets if they allowed more; nil for any other.
+func budgetChanges(d *v1beta1.Disruption, budgets []policyv1.PodDisruptionBudget) []string {
 	if !wantsBudgets(d) {
 		return nil
 	}
-	var news []string
+	var changes []string
 	for i := range budgets {
 		b := &budgets[i]
 		current := b.Status.ObservedGeneration >= b.Generation
-		news = append(news, fmt.Sprintf("budget %s allows %d, current %t", b.UID, b.Status.DisruptionsAllowed, current))
+		changes = append(changes, fmt.Sprintf("budget %s allows %d, current %t", b.UID, b.Status.DisruptionsAllowed, current))
 	}
-	return news
+	return changes
 }
 
-// limitNews is what lets the disruption have more targets, or fewer.
-func limitNews(s snapshot) []string {
-	return slices.Concat(budgetNews(s.disruption, s.budgets), policyNews(s), freedNews(s))
+// limitChanges lists the facts that let the disruption have more targets, or fewer.
+func limitChanges(s snapshot) []string {
+	return slices.Concat(budgetChanges(s.disruption, s.budgets), policyChanges(s), freedChanges(s))
 }
 
 // wantsBudgets is true while what budgets allow matters to the disruption.

@@ -8,8 +8,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rule L13: who waits for room in a budget hears of it; nobody else does.
-func TestObserveTellsWhatBudgetsAllow(t *testing.T) {
+// rule L13: the bridge informs a disruption that waits for room in a budget, and no other.
+func TestObserveReportsWhatBudgetsAllow(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*v1beta1.Disruption)
@@ -33,8 +33,8 @@ func TestObserveTellsWhatBudgetsAllow(t *testing.T) {
 				seen.budgets = []policyv1.PodDisruptionBudget{{Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed}}}
 				return observe(seen).Hash
 			}
-			if told := hashOf(0) != hashOf(1); told != test.want {
-				t.Errorf("it is told %t, want %t", told, test.want)
+			if changed := hashOf(0) != hashOf(1); changed != test.want {
+				t.Errorf("it is informed %t, want %t", changed, test.want)
 			}
 		})
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// settled is what is left to do for a disruption that needs no workflow any more, or
-// could not be read.
+// settled handles a disruption that needs no workflow any more, or could not be read.
 func (r *reconciler) settled(ctx context.Context, name types.NamespacedName, d *v1beta1.Disruption, err error) (reconcile.Result, error) {
 	r.sent.forget(name)
 	if err != nil {
@@ -24,8 +23,7 @@ func (r *reconciler) settled(ctx context.Context, name types.NamespacedName, d *
 	return r.collect(ctx, d)
 }
 
-// collect deletes a settled disruption that has been read for long enough, and comes
-// back when that is so. Until then nothing is written.
+// collect deletes a settled disruption after its ttl, and requeues it until then.
 func (r *reconciler) collect(ctx context.Context, d *v1beta1.Disruption) (reconcile.Result, error) {
 	if r.ttl == 0 || !collectable(d) {
 		return reconcile.Result{}, nil
@@ -33,7 +31,8 @@ func (r *reconciler) collect(ctx context.Context, d *v1beta1.Disruption) (reconc
 	if left := time.Until(endedAt(d).Add(r.ttl)); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	// What changed meanwhile is looked at again: it may be another one of that name.
+	// A disruption that changed meanwhile is not deleted: it may be another one of that
+	// name.
 	err := r.client.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
 	if err != nil {
 		return retry(fmt.Errorf("delete the disruption that has ended: %w", err))
@@ -42,16 +41,16 @@ func (r *reconciler) collect(ctx context.Context, d *v1beta1.Disruption) (reconc
 	return reconcile.Result{}, nil
 }
 
-// collectable tells whether nobody needs the disruption any more. One of which
-// something may be left on a node stays until a person deletes it. The last run of a
-// cron stays until the next one takes its name, or the cron is deleted.
+// collectable is true when the disruption may be deleted. A disruption that may have left
+// something on a node stays until a person deletes it. The last run of a cron stays until
+// the next run takes its name, or the cron is deleted.
 func collectable(d *v1beta1.Disruption) bool {
 	unsure := d.Status.CleanedVerified != nil && !*d.Status.CleanedVerified
 	return d.Status.Phase.Over() && d.DeletionTimestamp == nil && !unsure && metav1.GetControllerOf(d) == nil
 }
 
-// endedAt is when the disruption was over. One that never began has no time of
-// its own for that: it is the last one at which it became something.
+// endedAt is when the disruption ended. A disruption that never began has no such time: the
+// last transition of a condition counts.
 func endedAt(d *v1beta1.Disruption) time.Time {
 	if d.Status.CleanedAt != nil {
 		return d.Status.CleanedAt.Time

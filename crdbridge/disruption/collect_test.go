@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 )
 
-// rule S13: what has ended is deleted in time, and nothing else is.
+// rule S13: the bridge deletes an ended Disruption in time, and no other.
 func TestWhatHasEndedIsDeleted(t *testing.T) {
 	const ttl = time.Hour
 	ended := func(ago time.Duration, phase v1beta1.Phase) func(*v1beta1.DisruptionStatus) {
@@ -79,9 +79,9 @@ func TestWhenItEnded(t *testing.T) {
 		status v1beta1.DisruptionStatus
 		want   metav1.Time
 	}{
-		"one that was clean at a time":  {v1beta1.DisruptionStatus{CleanedAt: &cleaned, Conditions: []metav1.Condition{{LastTransitionTime: at(9)}}}, cleaned},
-		"one that was rejected":         {v1beta1.DisruptionStatus{Conditions: conditions}, at(2)},
-		"one of which nobody said more": {v1beta1.DisruptionStatus{}, at(0)},
+		"one that was clean at a time": {v1beta1.DisruptionStatus{CleanedAt: &cleaned, Conditions: []metav1.Condition{{LastTransitionTime: at(9)}}}, cleaned},
+		"one that was rejected":        {v1beta1.DisruptionStatus{Conditions: conditions}, at(2)},
+		"a status without times":       {v1beta1.DisruptionStatus{}, at(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(0)}, Status: c.status}

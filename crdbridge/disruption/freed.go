@@ -16,9 +16,9 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/cached"
 )
 
-// freed counts how often Disruptions gave targets back, for those that wait for
-// targets: a number that changed is what their workflows are informed of. A bridge
-// that starts counts from 0 and informs every Disruption that waits anyway.
+// freed counts how often Disruptions freed targets, for those that wait for targets. The
+// bridge informs their workflows when the count changes. A bridge that starts counts from 0
+// and informs every Disruption that waits anyway.
 type freed struct {
 	mu sync.Mutex
 	// in has a count for each namespace, and one under "" for nodes; all has the sum.
@@ -44,8 +44,8 @@ func (f *freed) add(d *v1beta1.Disruption) {
 	f.all++
 }
 
-// count is how often targets were given back that d could take; everywhere, when
-// policies bound it, as those count the targets of every namespace.
+// count is how often targets were freed that d could choose. everywhere counts all
+// namespaces: policies count the targets of every namespace.
 func (f *freed) count(d *v1beta1.Disruption, everywhere bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,28 +55,27 @@ func (f *freed) count(d *v1beta1.Disruption, everywhere bool) int {
 	return f.in[pool(d)]
 }
 
-// freedNews is what other Disruptions gave back, for a Disruption that would choose
-// more targets; nil for any other.
-func freedNews(s snapshot) []string {
+// freedChanges is the count of freed targets, for a Disruption that would choose more
+// targets; nil for any other.
+func freedChanges(s snapshot) []string {
 	if !wantsTargets(s.disruption) {
 		return nil
 	}
 	return []string{fmt.Sprintf("targets freed %d times", s.freed)}
 }
 
-// waitsForTargets is true for a Disruption whose workflow is to hear that it may have
-// more targets.
+// waitsForTargets is true for a Disruption whose workflow acts when more targets may be
+// free.
 func waitsForTargets(d *v1beta1.Disruption) bool { return wantsObservations(d) && wantsTargets(d) }
 
-// frees is true for an update by which a Disruption gave targets back: it holds fewer,
-// or its finalizer is off, before which its claims are deleted.
+// frees is true for an update by which a Disruption frees targets: it holds fewer, or its
+// finalizer is removed. Its claims are deleted before that.
 func frees(before, after *v1beta1.Disruption) bool {
 	held := func(d *v1beta1.Disruption) bool { return slices.Contains(d.Finalizers, v1beta1.DisruptionFinalizer) }
 	return held(before) && !held(after) || after.Status.SelectedTargetsCount < before.Status.SelectedTargetsCount
 }
 
-// freedBy enqueues the Disruptions that wait for targets when another one gives some
-// back.
+// freedBy enqueues the Disruptions that wait for targets when another one frees some.
 func (r *reconciler) freedBy() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(ctx context.Context, d *v1beta1.Disruption, q queue) {
@@ -102,7 +101,7 @@ func (r *reconciler) freedBy() handler.EventHandler {
 	}
 }
 
-// waiting are the Disruptions that could take what d gave back.
+// waiting are the Disruptions that could choose what d freed.
 func (r *reconciler) waiting(ctx context.Context, d *v1beta1.Disruption) []reconcile.Request {
 	var policies v1beta1.DisruptionPolicyList
 	if err := r.client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil || len(policies.Items) > 0 {

@@ -15,7 +15,7 @@ import (
 
 // The bridge informs a Disruption that waits for targets whenever another one frees
 // some. It does not inform a Disruption that has all its targets.
-func TestWhoWaitsForTargetsHearsThatSomeAreFree(t *testing.T) {
+func TestFreedTargetsAreReportedToWaitingDisruptions(t *testing.T) {
 	for name, give := range map[string]func(*bridge, *v1beta1.Disruption){
 		"it is finished": func(b *bridge, d *v1beta1.Disruption) {
 			b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
@@ -52,7 +52,7 @@ func TestWhoWaitsForTargetsHearsThatSomeAreFree(t *testing.T) {
 	}
 }
 
-// release takes the finalizer off, as the workflow does once nothing is left.
+// release removes the finalizer, as the workflow does once nothing is left.
 func (b *bridge) release(d *v1beta1.Disruption) {
 	b.T.Helper()
 	bridgetest.Eventually(b.T, bridgetest.Soon, d.Name+" has its finalizer", func() bool {

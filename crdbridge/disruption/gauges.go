@@ -15,14 +15,14 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 )
 
-// Gauge is a number of what there is now. Only the bridge that leads has it.
+// Gauge is a number of what exists now. Only the bridge that leads reports it.
 type Gauge struct {
 	Name, Help string
-	// Label tells the parts of the number apart; empty: there is one part.
+	// Label distinguishes the parts of the number; empty: there is one part.
 	Label string
 }
 
-// What the bridge sees of the Disruptions it looks after.
+// The gauges of the Disruptions in the cluster.
 var (
 	byPhase     = Gauge{"squall_disruptions", "Disruptions by phase. Finished ones count until they are deleted.", "phase"}
 	unattended  = Gauge{"squall_disruptions_unattended", "Disruptions that Temporal or its workers leave alone, by the reason of the condition Orchestrated.", "reason"}
@@ -35,7 +35,7 @@ var (
 	noProber    = Gauge{"squall_prober_missing", "1 while no program polls Temporal for probes, else 0.", ""}
 )
 
-// Gauges are all of them.
+// Gauges returns all gauges.
 func Gauges() []Gauge {
 	return []Gauge{byPhase, unattended, stuck, failing, ineffective, injected, away, noWorker, noProber}
 }
@@ -56,8 +56,8 @@ func (g Gauge) parts() (values []string) {
 	return values
 }
 
-// sight is what the gauges show, by the label's value, which is empty where there
-// is no label.
+// sight is the values of the gauges, by the label's value, which is empty where there is no
+// label.
 type sight map[Gauge]map[string]float64
 
 // count counts Disruptions.
@@ -108,11 +108,11 @@ func falseFor(d *v1beta1.Disruption, kind string) string {
 	return found.Reason
 }
 
-// readPatience is how long a page waits for the cache, which is there when the
-// bridge leads.
+// readPatience is how long a page waits for the cache, which is there when the bridge
+// leads.
 const readPatience = 5 * time.Second
 
-// NewGauges returns what shows on m's page of metrics, counted when somebody reads it.
+// NewGauges returns the gauges of m's metrics page. Each scrape counts the objects in the cache.
 func NewGauges(m manager.Manager, workflows *temporal.Workflows) prometheus.Collector {
 	return gauges{cache: m.GetCache(), leads: m.Elected(), workflows: workflows}
 }
@@ -130,8 +130,8 @@ func (g gauges) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is part of a collector. A bridge that does not lead watches nothing, and
-// says nothing.
+// Collect is part of a collector. A bridge that does not lead watches nothing and reports
+// nothing.
 func (g gauges) Collect(out chan<- prometheus.Metric) {
 	select {
 	case <-g.leads:

@@ -33,7 +33,7 @@ func TestCount(t *testing.T) {
 		want map[string]float64
 	}{
 		{"none: every number is 0", nil, map[string]float64{}},
-		{"one that nobody has begun", []v1beta1.Disruption{in("", 0)}, map[string]float64{"squall_disruptions Pending": 1}},
+		{"one without a phase", []v1beta1.Disruption{in("", 0)}, map[string]float64{"squall_disruptions Pending": 1}},
 		{"two that hold", []v1beta1.Disruption{in(v1beta1.PhaseHolding, 3), in(v1beta1.PhaseHolding, 4)},
 			map[string]float64{"squall_disruptions Holding": 2, "squall_targets_injected": 7}},
 		{"stuck beside targets that still are disturbed", []v1beta1.Disruption{stuckThere},
@@ -49,7 +49,7 @@ func TestCount(t *testing.T) {
 		{"left alone", []v1beta1.Disruption{in(v1beta1.PhasePending, 0, not(v1beta1.ConditionOrchestrated, condition.ReasonNoWorker))},
 			map[string]float64{"squall_disruptions Pending": 1, "squall_disruptions_unattended NoWorker": 1}},
 		{"reached again", []v1beta1.Disruption{in(v1beta1.PhasePending, 0, metav1.Condition{
-			Type: v1beta1.ConditionOrchestrated, Status: metav1.ConditionTrue, Reason: reasonReached})}, map[string]float64{"squall_disruptions Pending": 1}},
+			Type: v1beta1.ConditionOrchestrated, Status: metav1.ConditionTrue, Reason: condition.ReasonReached})}, map[string]float64{"squall_disruptions Pending": 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, shown := map[string]float64{}, 0
@@ -73,7 +73,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// What is on the page is what is in the cluster, and which reasons there are.
+// The page has the numbers of the cluster, and every reason.
 func TestGaugesOfABridge(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := &bridge{bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, w *temporal.Workflows) error {
@@ -95,7 +95,7 @@ func TestGaugesOfABridge(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "Temporal is away", func() bool { return gather(t, registry)["squall_temporal_unreachable"] == 1 })
 }
 
-// gather is what a page shows, by name and the value of the label.
+// gather returns the numbers of a page, by name and the value of the label.
 func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// gap is the shortest time between two observations sent to a workflow,
-	// longestGap that between two of many: each costs four events of history.
+	// gap is the shortest time between two observations sent to a workflow, longestGap that
+	// between two of many. Each observation costs four events of history.
 	gap        = 250 * time.Millisecond
 	longestGap = 4 * time.Second
-	// busyGap is the same while all is injected anyway.
+	// busyGap replaces longestGap while the disruption injects anyway.
 	busyGap = 16 * time.Second
-	// burst is how many observations of a disruption come as soon as they may. After
-	// them one is sent each spareGap, and a quiet spareGap gives one back. An observation
-	// costs 14 events of history, and a pod that is replaced takes up to two: 10,000 pods
-	// that come and go one by one in a day cost 6 events each instead of 28.
+	// burst is how many observations of a disruption are sent as soon as they may. After
+	// them one is sent each spareGap, and a quiet spareGap allows one more. An observation
+	// costs 14 events of history, and a pod that is replaced takes up to two. So 10,000
+	// pods that are replaced one by one in a day cost 6 events each instead of 28.
 	burst    = 1000
 	spareGap = 30 * time.Second
-	// readGap is the shortest time between two reads of the caches. They take
-	// tens of milliseconds when there are thousands of pods: then the time
-	// between is readShare of what the last took, up to longestReadGap.
+	// readGap is the shortest time between two reads of the caches. A read takes tens of
+	// milliseconds when there are thousands of pods. The time between reads is then
+	// readShare times the last duration, up to longestReadGap.
 	readGap        = 100 * time.Millisecond
 	longestReadGap = 2 * time.Second
 	readShare      = 20
-	// statusLate is how long a count in status may lag behind the chaos pods: it
-	// is written after they went, and a worker that was killed comes back first.
+	// statusLate is how long a count in status may lag behind the chaos pods: the worker
+	// writes it after they are gone, and a worker that was killed must first restart.
 	statusLate = 10 * time.Second
-	// recheck is how long a workflow is believed to run without asking.
+	// recheck is how long the bridge assumes that a workflow runs without asking Temporal.
 	recheck = 10 * time.Minute
 )
 
-// errCaches means that the caches could not be read, which says nothing of Temporal.
+// errCaches means that the caches could not be read; Temporal may be fine.
 var errCaches = errors.New("read the caches")
 
-// inform brings the workflow of d up to date and says when to do so again. It
-// reads the caches no more often than it may send something.
+// inform brings the workflow of d up to date and returns when to do so again. It reads the
+// caches no more often than it may send something.
 func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Duration, error) {
 	t := r.sent.recall(d)
 	defer func() { r.sent.keep(d, t) }()
@@ -90,13 +90,13 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	if err := r.workflows.Observe(ctx, d.Ref(), o); err != nil {
 		return t.lost(err)
 	}
-	t.readAt = time.Now() // not before: an observation that could not be sent is tried again at once
+	t.readAt = time.Now() // after the call: an observation that could not be sent is retried at once
 	t.sent(o.Hash, time.Now(), longestOf(d))
 	return wait, nil
 }
 
-// wantsObservations is false while the workflow of d reads the cluster itself:
-// before it has chosen targets, and while it cleans, when only operations are of use to it.
+// wantsObservations is false while the workflow of d reads the cluster itself: before it
+// has chosen targets, and while it cleans up and needs only operations.
 func wantsObservations(d *v1beta1.Disruption) bool {
 	if d.Ending() {
 		return d.Status.Phase == v1beta1.PhaseStuck || cleansOnly(d)
@@ -105,7 +105,8 @@ func wantsObservations(d *v1beta1.Disruption) bool {
 }
 
 func longestOf(d *v1beta1.Disruption) time.Duration {
-	if d.Status.Phase == v1beta1.PhaseInjecting && !d.Spec.ParticipatesInOperations() { // that waits for the driver
+	// an operation waits for the driver
+	if d.Status.Phase == v1beta1.PhaseInjecting && !d.Spec.ParticipatesInOperations() {
 		return busyGap
 	}
 	return longestGap
@@ -118,9 +119,10 @@ func endOf(d *v1beta1.Disruption) (why string, ends bool) {
 	return why, why != "" || d.DeletionTimestamp != nil
 }
 
-// lost forgets a workflow that runs no longer: the next reconcile starts it
-// again and sends it everything. After another error the next one asks whether
-// it runs, or a look that has nothing to send would say that Temporal is reached.
+// lost forgets a workflow that no longer runs: the next reconcile starts it and sends it
+// everything again. After another error the next reconcile asks Temporal whether the
+// workflow runs. Otherwise a reconcile that sends nothing would report that Temporal is
+// reached.
 func (t *sentState) lost(err error) (time.Duration, error) {
 	if !errors.Is(err, start.ErrNotRunning) {
 		t.checked = time.Time{}

@@ -35,38 +35,37 @@ type snapshot struct {
 	budgets []policyv1.PodDisruptionBudget
 	// policies are all DisruptionPolicies, if they matter to it.
 	policies []v1beta1.DisruptionPolicy
-	// freed counts how often other Disruptions gave targets back that this one may be
-	// waiting for.
+	// freed counts how often other Disruptions freed targets that this one may wait for.
 	freed int
 	// missing counts chaos pods that unlisted found missing for long enough.
 	missing int
 }
 
-// target is a pod of the disruption's namespace, or a node: one that was
-// chosen, or could be.
+// target is a pod of the disruption's namespace, or a node: a chosen one or a candidate.
 type target struct {
 	name string
 	uid  types.UID
-	// stays is false for one that is about to go, or has ended, or matches the selector
-	// no longer, or on which somebody operates: as a target it is lost (rules 38, 39a,
-	// L11). A node that is not ready stays.
+	// stays is false for a target that is being deleted, has ended, no longer matches the
+	// selector or is operated on. The disruption then loses it (rules 38, 39a, L11). A node
+	// that is not ready stays.
 	stays bool
-	// free is true for one that could be chosen.
+	// free is true for a target that could be chosen.
 	free bool
-	// operated is true for one that is left alone as long as somebody operates on it.
+	// operated is true for a target that the disruption leaves alone while an operation
+	// lasts.
 	operated bool
-	// operation says how far the disruption's own operation on it has come; empty
-	// without one. taken is true for one that a driver moves and that is not given to
-	// the disruption.
+	// operation is the step that the disruption's own operation on the target has reached;
+	// empty without one. taken is true for a target that a driver moves and has not granted
+	// to the disruption.
 	operation string
 	taken     bool
 }
 
-// observe reduces a snapshot to what a workflow must act on. Two snapshots
-// between which nothing of that changed have the same hash, whatever else changed:
-// readiness, resource versions, heartbeats, the order of the caches.
+// observe reduces a snapshot to the facts a workflow must act on. Two snapshots with the
+// same facts have the same hash. Readiness, resource versions, heartbeats and the order of
+// the caches do not change it.
 func observe(s snapshot) contract.Observation {
-	operations := operationNews(s.targets)
+	operations := operationChanges(s.targets)
 	if cleansOnly(s.disruption) {
 		return contract.Observation{Hash: hash(operations), Operations: len(operations)}
 	}
@@ -87,7 +86,7 @@ func observe(s snapshot) contract.Observation {
 		services = hash(s.services)
 	}
 	return contract.Observation{
-		Hash:        hash(ended, lost, candidates, unready, []string{changed}, s.services, limitNews(s), operations),
+		Hash:        hash(ended, lost, candidates, unready, []string{changed}, s.services, limitChanges(s), operations),
 		Operations:  len(operations),
 		Unready:     len(unready),
 		Ended:       len(ended) + max(s.missing-1, 0),
@@ -99,10 +98,11 @@ func observe(s snapshot) contract.Observation {
 	}
 }
 
-// shardsOf are the shards of what ended and is lost, each the name of a sort and a UID, in
-// order; nil when not all have a chaos pod that says its shard, or when there are too many.
-func shardsOf(news []string, pods []corev1.Pod) []int {
-	if len(news) == 0 {
+// shardsOf returns, in order, the shards of the ended pods and lost targets. Each change
+// has the form "<sort> <UID>". shardsOf returns nil if a chaos pod is unknown or has no
+// shard label, or if there are too many shards.
+func shardsOf(changes []string, pods []corev1.Pod) []int {
+	if len(changes) == 0 {
 		return nil
 	}
 	labels := make(map[string]string, 2*len(pods))
@@ -112,7 +112,7 @@ func shardsOf(news []string, pods []corev1.Pod) []int {
 	}
 	delete(labels, "")
 	numbers := map[int]bool{}
-	for _, one := range news {
+	for _, one := range changes {
 		_, uid, _ := strings.Cut(one, " ")
 		number, err := strconv.Atoi(labels[uid])
 		if err != nil {
@@ -126,10 +126,10 @@ func shardsOf(news []string, pods []corev1.Pod) []int {
 	return slices.Sorted(maps.Keys(numbers))
 }
 
-// alreadyInStatus is true when status says everything that was observed, so that
-// a bridge that has sent nothing yet need not begin: the disruption has the
-// targets it wants, all of them well, and chose among as many as there are. What
-// services stand for is not in status.
+// alreadyInStatus is true when status contains everything that was observed, so a bridge
+// that has sent nothing yet need not begin. Then the disruption has all the targets it
+// wants, all of them well, and status counts every candidate. Status does not contain the
+// addresses of services.
 func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 	s := d.Status
 	return o.Ended == 0 && o.TargetsLost == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
@@ -137,8 +137,8 @@ func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 		(d.Spec.StaticTargeting || o.Candidates == s.SelectedTargetsCount+s.IgnoredTargetsCount)
 }
 
-// podTargets are the pods of a namespace as targets of d. A pod is not chosen on a
-// node that is not ready.
+// podTargets are the pods of a namespace as targets of d. A pod on a node that is not ready
+// is not free.
 func podTargets(d *v1beta1.Disruption, pods []corev1.Pod, unreadyNodes map[string]bool) []target {
 	spec, operation := d.Spec, podops.OfDisruption(d.UID)
 	participates := spec.ParticipatesInOperations()
@@ -186,9 +186,8 @@ func endedPods(pods []corev1.Pod) []string {
 	return ended
 }
 
-// unreadyPods are chaos pods that injected and are not ready any more, or were not
-// for a while: their effect turned. Each time that one ceases to be ready counts as
-// another one.
+// unreadyPods are chaos pods that injected and then ceased to be ready, also if only for a
+// while: their effect changed. Each time that a pod ceases to be ready counts separately.
 func unreadyPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 	if d.Ending() || d.Status.InjectionStatus != v1beta1.Injected {
 		return nil
@@ -211,9 +210,9 @@ func unreadyPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 	return unready
 }
 
-// missingPods are chaos pods that injected and are no longer there: somebody
-// took the finalizer off, and the bridge did not see them end before. While a
-// disruption is cleaned they are meant to go.
+// missingPods are chaos pods that injected and no longer exist: a person removed the
+// finalizer, and the bridge missed their end. While a disruption is being cleaned up the
+// worker deletes them.
 func missingPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 	if d.Ending() {
 		return nil
@@ -234,9 +233,8 @@ func missingPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 	return missing
 }
 
-// unlisted counts the chaos pods that are missing though status says that they
-// inject. The status of a large disruption counts its targets and lists only
-// those that are not injected.
+// unlisted counts the missing chaos pods that status counts as injected. The status of a
+// large disruption counts its targets and lists only those that are not injected.
 func unlisted(d *v1beta1.Disruption, pods []corev1.Pod) int {
 	if d.Ending() || byWorker(d) || len(d.Status.TargetInjections) >= d.Status.SelectedTargetsCount {
 		return 0
@@ -257,13 +255,13 @@ func unlisted(d *v1beta1.Disruption, pods []corev1.Pod) int {
 	return max(0, d.Status.InjectedTargetsCount*kinds-there)
 }
 
-// byWorker is true for a disruption without chaos pods, whose targets are to go.
+// byWorker is true for a disruption without chaos pods: the worker removes its targets.
 func byWorker(d *v1beta1.Disruption) bool {
 	return v1beta1.ParseKinds(d.Status.Kinds).By() == v1beta1.ByWorker
 }
 
-// chosen are the targets that must stay: those in status and those of the chaos
-// pods, as status does not name all of a large disruption's.
+// chosen are the targets that must stay: those in status and those of the chaos pods. The
+// status of a large disruption does not list all of its targets.
 func chosen(d *v1beta1.Disruption, pods []corev1.Pod) map[types.UID]bool {
 	uids := make(map[types.UID]bool)
 	if byWorker(d) {
@@ -282,9 +280,8 @@ func chosen(d *v1beta1.Disruption, pods []corev1.Pod) map[types.UID]bool {
 }
 
 // lostTargets are chosen targets that are gone, replaced, ending, not running or not
-// matching.
-// That one has gone is news even when it was known to be ending: what failed to
-// clean it may then be let go.
+// matching. A target that was ending and is now gone is another change: a chaos pod that
+// could not clean it up may then be finalized.
 func lostTargets(chosen map[types.UID]bool, targets []target) []string {
 	stays := make(map[types.UID]bool, len(targets))
 	for _, t := range targets {
@@ -303,8 +300,7 @@ func lostTargets(chosen map[types.UID]bool, targets []target) []string {
 	return lost
 }
 
-// surplus is how many more targets stay than a percentage asks for, of those that
-// match now.
+// surplus is how many of the matching targets exceed the wanted percentage.
 func surplus(d *v1beta1.Disruption, chosen map[types.UID]bool, targets []target) int {
 	if !d.Spec.FollowsShare() || d.Ending() {
 		return 0
@@ -322,8 +318,8 @@ func surplus(d *v1beta1.Disruption, chosen map[types.UID]bool, targets []target)
 	return max(0, staying-d.Spec.Wanted(matching))
 }
 
-// candidates is empty when nobody would choose among them any more. A pod that was
-// chosen at its start and waits no longer counts still: that it started is no news.
+// candidates is empty when the workflow chooses no more targets. An on-init pod that was
+// chosen and has started still counts, so its start changes nothing.
 func candidates(d *v1beta1.Disruption, chosen map[types.UID]bool, targets []target) []string {
 	if d.Spec.StaticTargeting && !d.Spec.WaitsForBusy() || d.Ending() {
 		return nil
@@ -332,7 +328,7 @@ func candidates(d *v1beta1.Disruption, chosen map[types.UID]bool, targets []targ
 	for _, t := range targets {
 		switch {
 		case t.free && t.operated:
-			uids = append(uids, "operated "+string(t.uid)) // that it is free again is news
+			uids = append(uids, "operated "+string(t.uid)) // changes when the operation ends
 		case t.free || d.Spec.OnInit && t.stays && chosen[t.uid]:
 			uids = append(uids, "candidate "+string(t.uid))
 		}
@@ -340,8 +336,8 @@ func candidates(d *v1beta1.Disruption, chosen map[types.UID]bool, targets []targ
 	return uids
 }
 
-// changedSpec is the hash of a spec that is not the one carried out, or empty.
-// A spec nobody has handled yet has not changed.
+// changedSpec is the hash of a spec that differs from the one carried out, or empty. A spec
+// that no workflow has handled yet has not changed.
 func changedSpec(d *v1beta1.Disruption) string {
 	current := d.Spec.Hash()
 	if d.Status.SpecHash == "" || d.Status.SpecHash == current {
@@ -358,8 +354,8 @@ func hash(parts ...[]string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// matcher tells which targets spec selects. It parses the selector once and
-// lets it sort out the many that do not match before the spec has its say.
+// matcher returns a function that selects the targets of spec. It parses the selector once
+// and tests it first, because most objects do not match.
 func matcher(spec v1beta1.DisruptionSpec) func(metav1.Object) bool {
 	selector, err := spec.LabelSelector()
 	if err != nil {

@@ -57,8 +57,8 @@ func holding() *scene {
 	}
 }
 
-// Targets that the worker replaces are to go, and have no chaos pods: nothing of
-// that is news, also when status lists none of them.
+// The worker deletes the targets that it replaces, and they have no chaos pods. Their end
+// is no change, also when status lists none of them.
 func TestObserveLeavesReplacedPodsToTheWorker(t *testing.T) {
 	s := holding()
 	s.d.Spec.Faults = v1beta1.Faults{PodReplacement: &v1beta1.PodReplacement{}}
@@ -77,7 +77,7 @@ func TestObserveLeavesReplacedPodsToTheWorker(t *testing.T) {
 	}
 }
 
-// N4: an observation names the shards in which something ended or is lost, if it knows all.
+// N4: an observation names the shards of the ended pods and lost targets, if it knows all.
 func TestObserveNamesShards(t *testing.T) {
 	now := metav1.Now()
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 		{"a chaos pod is being deleted", func(s *scene) { s.chaos[0].DeletionTimestamp = &now }, 1, 0, 3, false},
 		{"a chaos pod succeeded", func(s *scene) { s.chaos[0].Status.Phase = corev1.PodSucceeded }, 1, 0, 3, false},
 		{"a chaos pod failed", func(s *scene) { s.chaos[0].Status.Phase = corev1.PodFailed }, 1, 0, 3, false},
-		{"its container ended before its phase says so", func(s *scene) {
+		{"its container ended before its phase shows it", func(s *scene) {
 			s.chaos[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: kube.InjectorContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
 		}, 1, 0, 3, false},
 		{"a chaos pod that injected is gone", func(s *scene) { s.chaos = nil }, 1, 0, 3, false},
@@ -137,7 +137,8 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 			s.d.Status.SpecHash = s.d.Spec.Hash()
 			s.chaos[0].Labels[v1beta1.LabelTargetUID], s.d.Status.TargetInjections = string(s.nodes[0].UID), nil
 		}, 0, 1, 1, false},
-		{"somebody operates on a target", func(s *scene) { s.pods[0].Labels = operated(s.pods[0].Labels) }, 0, 1, 3, false}, // rule L11
+		// rule L11
+		{"somebody operates on a target", func(s *scene) { s.pods[0].Labels = operated(s.pods[0].Labels) }, 0, 1, 3, false},
 		{"a target is being evicted", func(s *scene) {
 			s.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
 		}, 0, 1, 3, false},
@@ -201,7 +202,7 @@ func operated(labels map[string]string) map[string]string {
 	return labels
 }
 
-// rule L11: what is to stay as it is whatever somebody does to a target.
+// rule L11: these disruptions keep a target although it is operated on.
 func TestObserveKeepsTargetsInUse(t *testing.T) {
 	for name, spec := range map[string]v1beta1.PodOpsLifecycle{
 		"operations are ignored": {Policy: v1beta1.OperationsIgnored},
@@ -219,8 +220,9 @@ func TestObserveKeepsTargetsInUse(t *testing.T) {
 	}
 }
 
-// rule L2: a static disruption that keeps places hears of what becomes free.
-func TestObserveTellsWhoWaitsThatAPodIsFree(t *testing.T) {
+// rule L2: the bridge informs a static disruption that keeps places when a pod becomes
+// free.
+func TestObserveReportsAFreePodToWaitingDisruptions(t *testing.T) {
 	for waits, want := range map[v1beta1.WhenBusy]bool{v1beta1.WaitForBusy: true, v1beta1.SkipBusy: false} {
 		s := holding()
 		s.d.Spec.StaticTargeting = true
@@ -229,7 +231,7 @@ func TestObserveTellsWhoWaitsThatAPodIsFree(t *testing.T) {
 		free := observe(s.snapshot())
 		s.pods[2].Labels = operated(s.pods[2].Labels)
 		if busy := observe(s.snapshot()); (busy.Hash != free.Hash) != want {
-			t.Errorf("whenBusy %s: it is told %t, want %t", waits, busy.Hash != free.Hash, want)
+			t.Errorf("whenBusy %s: it is informed %t, want %t", waits, busy.Hash != free.Hash, want)
 		}
 	}
 }
@@ -251,7 +253,7 @@ func TestObserveNoticesThatAnEffectTurned(t *testing.T) {
 	if second := observe(s.snapshot()); second.Hash == first.Hash {
 		t.Error("that it was ready in between is not seen")
 	}
-	// A bridge that was away while it was not ready sees that all the same.
+	// A bridge that was down while the pod was not ready still notices it.
 	ready := func(after time.Duration) contract.Observation {
 		s := holding()
 		s.d.Status.InjectionStatus = v1beta1.Injected
@@ -308,7 +310,8 @@ func TestObserveIgnoresTheRest(t *testing.T) {
 			p.Labels = map[string]string{"app": "other"}
 			s.pods = append(s.pods, p)
 		}},
-		{"labels and annotations of the disruption", nil, func(s *scene) { s.d.Labels = map[string]string{"a": "b"}; s.d.Annotations = s.d.Labels }}, // rule 10
+		// rule 10
+		{"labels and annotations of the disruption", nil, func(s *scene) { s.d.Labels = map[string]string{"a": "b"}; s.d.Annotations = s.d.Labels }},
 		{"times and counts in status", nil, func(s *scene) { s.d.Status.InjectedTime = &now; s.d.Status.InjectedTargetsCount = 1 }},
 		{"candidates of a static disruption", static, func(s *scene) { s.pods = append(s.pods, shopPod("shop-d")) }},
 		{"candidates of a disruption that ends", func(s *scene) { s.d.DeletionTimestamp = &now }, func(s *scene) { s.pods = append(s.pods, shopPod("shop-d")) }},
@@ -348,7 +351,8 @@ func TestObserveNodes(t *testing.T) {
 		lost, candidates int
 	}{
 		{"both ready", func(*scene) {}, 0, 2},
-		{"the chosen one not ready: it stays", func(s *scene) { s.nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, 0, 1}, // rule 39
+		// rule 39
+		{"the chosen one not ready: it stays", func(s *scene) { s.nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, 0, 1},
 		{"the chosen one being deleted", func(s *scene) { s.nodes[0].DeletionTimestamp = &metav1.Time{} }, 1, 1},
 		{"the other of another system", func(s *scene) { s.nodes[1].Labels["kubernetes.io/os"] = "windows" }, 0, 1},
 		{"the chosen one gone", func(s *scene) { s.nodes = s.nodes[1:] }, 1, 1},
@@ -404,8 +408,8 @@ func TestAnUnparsableSelectorMatchesNothing(t *testing.T) {
 	}
 }
 
-// Of a disruption with onInit a pod is news when it begins to wait, and no more
-// when it was chosen, let go and started.
+// For a disruption with onInit a pod is a change when it begins to wait. That it was
+// chosen, released and started is none.
 func TestObservePodsThatWait(t *testing.T) {
 	state := func(p *corev1.Pod, phase corev1.PodPhase, init corev1.ContainerState) {
 		p.Status.Phase = phase
@@ -486,8 +490,8 @@ func readyNode(name string) corev1.Node {
 	}
 }
 
-// Of a disruption too large for a list in status, by counts: 600 targets of two
-// kinds, of which status lists the one that cannot be injected.
+// Status counts the targets of a disruption that is too large for a list. This one has 600
+// targets of two kinds; status lists the one that cannot be injected.
 func TestChaosPodsThatStatusDoesNotListAreMissed(t *testing.T) {
 	large := func() *scene {
 		s := holding()
@@ -523,7 +527,7 @@ func TestChaosPodsThatStatusDoesNotListAreMissed(t *testing.T) {
 			}
 		})
 	}
-	t.Run("it is told", func(t *testing.T) {
+	t.Run("it is reported", func(t *testing.T) {
 		before := large().snapshot()
 		after := large().snapshot()
 		after.missing = 2
@@ -549,12 +553,12 @@ func participating() *scene {
 	return s
 }
 
-// Each step of an operation is news, and that it is taken from the disruption.
+// The bridge observes each step of an operation, and that the operation loses the pod.
 func TestObserveFollowsOperations(t *testing.T) {
 	s := participating()
 	id, target := podops.OfDisruption("u1").ID, &s.pods[0]
 	seen := map[string]string{}
-	news := func(step string) contract.Observation {
+	change := func(step string) contract.Observation {
 		t.Helper()
 		got := observe(s.snapshot())
 		if other, again := seen[got.Hash]; again {
@@ -566,41 +570,41 @@ func TestObserveFollowsOperations(t *testing.T) {
 	chaos := s.chaos
 	s.chaos = nil
 	s.d.Status.TargetInjections = nil
-	if got := news("nothing is begun"); got.Operations != 0 || got.TargetsLost != 0 {
+	if got := change("nothing is begun"); got.Operations != 0 || got.TargetsLost != 0 {
 		t.Errorf("observe = %+v, want no operation", got)
 	}
 	target.Labels[podops.LabelOperating+"/"+id], target.Labels[podops.LabelOperationType+"/"+id] = "1", "chaos"
-	if got := news("begun"); got.Operations != 1 || alreadyInStatus(s.d, got) {
-		t.Errorf("observe = %+v, want it told", got)
+	if got := change("begun"); got.Operations != 1 || alreadyInStatus(s.d, got) {
+		t.Errorf("observe = %+v, want it reported", got)
 	}
 	target.Labels[podops.LabelPreparing+"/"+id] = "1"
-	news("preparing")
+	change("preparing")
 	delete(target.Labels, podops.LabelPreparing+"/"+id)
 	target.Labels[podops.LabelOperate+"/"+id] = "1"
-	news("given, and still ready")
+	change("given, and still ready")
 	target.Status.Conditions[1].Status = corev1.ConditionFalse
-	given := news("given")
+	given := change("given")
 	s.chaos = chaos
 	if got := observe(s.snapshot()); got.TargetsLost != 0 || got.Hash != given.Hash {
 		t.Errorf("observe = %+v beside its chaos pod, want nothing lost and nothing new", got)
 	}
 	delete(target.Labels, podops.LabelOperationType+"/"+id)
-	if got := news("taken by its type"); got.TargetsLost != 1 {
+	if got := change("taken by its type"); got.TargetsLost != 1 {
 		t.Errorf("observe = %+v without the label of the type, want the target lost", got)
 	}
 	delete(target.Labels, podops.LabelOperating+"/"+id)
-	if got := news("taken"); got.TargetsLost != 1 {
+	if got := change("taken"); got.TargetsLost != 1 {
 		t.Errorf("observe = %+v, want the target lost", got)
 	}
 	s.d.Status.Phase = v1beta1.PhaseCleaning
 	if !wantsObservations(s.d) {
-		t.Error("it is told nothing while it is cleaned")
+		t.Error("it is informed of nothing while it is cleaned up")
 	}
-	if got := news("cleaned"); got.TargetsLost != 0 || got.Candidates != 0 || got.Operations != 1 {
+	if got := change("cleaned"); got.TargetsLost != 0 || got.Candidates != 0 || got.Operations != 1 {
 		t.Errorf("observe = %+v while it is cleaned, want its operation, and nothing else", got)
 	}
 	target.Labels, target.Status.Conditions[1].Status = map[string]string{"app": "shop", podops.LabelManaged: podops.ManagedValue}, corev1.ConditionTrue
-	news("given back")
+	change("given back")
 	target.Labels[podops.LabelAvailable] = "1"
-	news("in service")
+	change("in service")
 }

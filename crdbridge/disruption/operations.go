@@ -8,15 +8,14 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// cleansOnly is true while a disruption that participates in operations is being
-// cleaned: its workflow reads the chaos pods itself, and waits for nothing but the
-// driver.
+// cleansOnly is true while a disruption that participates in operations is being cleaned
+// up. Its workflow reads the chaos pods itself and waits only for the driver.
 func cleansOnly(d *v1beta1.Disruption) bool {
 	return d.Ending() && d.Status.Phase != v1beta1.PhaseStuck && d.Spec.ParticipatesInOperations()
 }
 
-// operationOn says how far the operation of d on a pod has come. Once d ends, that a pod is in
-// service is news too.
+// operationOn is the step that the operation of d on a pod has reached. Once d ends, a pod
+// that returns to service is a change too.
 func operationOn(d *v1beta1.Disruption, operation podops.Operation, pod *corev1.Pod) string {
 	switch {
 	case operation.On(pod):
@@ -29,18 +28,17 @@ func operationOn(d *v1beta1.Disruption, operation podops.Operation, pod *corev1.
 	return ""
 }
 
-func operationNews(targets []target) []string {
-	var news []string
+func operationChanges(targets []target) []string {
+	var changes []string
 	for _, t := range targets {
 		if t.operation != "" {
-			news = append(news, "operation "+string(t.uid)+" "+t.operation)
+			changes = append(changes, "operation "+string(t.uid)+" "+t.operation)
 		}
 	}
-	return news
+	return changes
 }
 
-// takenTargets are those that are disrupted and were taken back from the disruption,
-// by whoever took off a label of its operation.
+// takenTargets are disrupted targets whose operation label another party removed.
 func takenTargets(pods []corev1.Pod, targets []target) []string {
 	disrupted := map[types.UID]bool{}
 	for i := range pods {

@@ -20,18 +20,17 @@ const fieldManager = "squall-bridge"
 
 // Reasons of the condition Orchestrated.
 const (
-	reasonReached     = "TemporalReached"
 	reasonRefused     = "TemporalRefused"
 	reasonEnded       = "WorkflowEnded"
 	reasonTaskFailing = "WorkflowTaskFailing"
-	// reasonNoChaosNamespace: somebody deleted the namespace of chaos pods.
+	// reasonNoChaosNamespace: a person deleted the namespace of chaos pods.
 	reasonNoChaosNamespace = "ChaosNamespaceMissing"
 	// reasonOtherCluster: two clusters use one Temporal namespace, and this one came second.
 	reasonOtherCluster = "OtherCluster"
 )
 
-// orchestrated is the condition that err calls for, and false when there is
-// nothing to say: a condition that was never False need not become True.
+// orchestrated is the condition for err, and whether it must be written: a condition that
+// was never False need not become True.
 func orchestrated(d *v1beta1.Disruption, err error) (metav1.Condition, bool) {
 	want := metav1.Condition{
 		Type:               v1beta1.ConditionOrchestrated,
@@ -49,12 +48,12 @@ func orchestrated(d *v1beta1.Disruption, err error) (metav1.Condition, bool) {
 	return want, have.Status != want.Status || have.Reason != want.Reason || have.Message != want.Message
 }
 
-// verdict words an error so that repeating it yields the same words; the
-// condition would otherwise be written at every attempt.
+// verdict is the condition of an error. The same error always has the same message, or each
+// attempt would write the condition.
 func verdict(err error) (metav1.ConditionStatus, string, string) {
 	switch {
 	case err == nil:
-		return metav1.ConditionTrue, reasonReached, "Temporal is reached."
+		return metav1.ConditionTrue, condition.ReasonReached, "Temporal is reached."
 	case errors.Is(err, start.ErrCompleted):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."

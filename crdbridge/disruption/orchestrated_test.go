@@ -25,9 +25,9 @@ func TestVerdict(t *testing.T) {
 		status metav1.ConditionStatus
 		reason string
 	}{
-		{"no error", nil, metav1.ConditionTrue, reasonReached},
-		{"nobody listens", fmt.Errorf("start: %w", serviceerror.NewUnavailable("refused")), metav1.ConditionFalse, condition.ReasonUnreachable},
-		{"nobody answers", fmt.Errorf("start: %w", context.DeadlineExceeded), metav1.ConditionFalse, condition.ReasonUnreachable},
+		{"no error", nil, metav1.ConditionTrue, condition.ReasonReached},
+		{"the connection is refused", fmt.Errorf("start: %w", serviceerror.NewUnavailable("refused")), metav1.ConditionFalse, condition.ReasonUnreachable},
+		{"no answer in time", fmt.Errorf("start: %w", context.DeadlineExceeded), metav1.ConditionFalse, condition.ReasonUnreachable},
 		{"the server gives up", serviceerror.NewDeadlineExceeded("late"), metav1.ConditionFalse, condition.ReasonUnreachable},
 		{"no such namespace", serviceerror.NewNamespaceNotFound("x"), metav1.ConditionFalse, reasonRefused},
 		{"no right", serviceerror.NewPermissionDenied("no", ""), metav1.ConditionFalse, reasonRefused},
@@ -35,8 +35,8 @@ func TestVerdict(t *testing.T) {
 		{"the workflow is over", start.ErrCompleted, metav1.ConditionFalse, reasonEnded},
 		{"somebody deleted the namespace", fmt.Errorf("%w: namespace squall-chaos is missing", errNoChaosNamespace), metav1.ConditionFalse, reasonNoChaosNamespace},
 		{"of another cluster", start.OtherCluster("there", "here"), metav1.ConditionFalse, reasonOtherCluster},
-		{"nobody works", temporal.ErrNoWorker, metav1.ConditionFalse, condition.ReasonNoWorker},
-		{"nobody asks its probes", temporal.ErrNoProber, metav1.ConditionFalse, condition.ReasonNoProber},
+		{"no worker", temporal.ErrNoWorker, metav1.ConditionFalse, condition.ReasonNoWorker},
+		{"no prober", temporal.ErrNoProber, metav1.ConditionFalse, condition.ReasonNoProber},
 		{"the workflow cannot go on", fmt.Errorf("%w: NonDeterministicError", temporal.ErrTaskFailing), metav1.ConditionFalse, reasonTaskFailing},
 	}
 	for _, test := range tests {
@@ -55,7 +55,7 @@ func TestVerdict(t *testing.T) {
 	})
 }
 
-func TestOrchestratedIsWrittenOnlyWhenItIsNews(t *testing.T) {
+func TestOrchestratedIsWrittenOnlyWhenItChanges(t *testing.T) {
 	away := serviceerror.NewUnavailable("refused")
 	with := func(errs ...error) *v1beta1.Disruption {
 		d := &v1beta1.Disruption{}
@@ -67,23 +67,23 @@ func TestOrchestratedIsWrittenOnlyWhenItIsNews(t *testing.T) {
 		return d
 	}
 	tests := []struct {
-		name string
-		have *v1beta1.Disruption
-		err  error
-		news bool
+		name    string
+		have    *v1beta1.Disruption
+		err     error
+		changed bool
 	}{
 		{"all was well and is", with(), nil, false},
 		{"away for the first time", with(), away, true},
 		{"still away", with(away), away, false},
-		{"away in other words", with(away), serviceerror.NewUnavailable("port 1 refused"), false},
+		{"away with another message", with(away), serviceerror.NewUnavailable("port 1 refused"), false},
 		{"back", with(away), nil, true},
 		{"still back", with(away, nil), nil, false},
 		{"there, and it refuses", with(away), serviceerror.NewPermissionDenied("no", ""), true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got, news := orchestrated(test.have, test.err); news != test.news {
-				t.Errorf("orchestrated = %+v, %t; want %t", got, news, test.news)
+			if got, changed := orchestrated(test.have, test.err); changed != test.changed {
+				t.Errorf("orchestrated = %+v, %t; want %t", got, changed, test.changed)
 			}
 		})
 	}

@@ -12,28 +12,28 @@ import (
 // judges, may be that far behind.
 const windowLeeway = 5 * time.Second
 
-// policyNews is which DisruptionPolicies there are, and which of their rules cease to be
-// about the disruption when a window ends, for one that would choose more targets if
-// they denied fewer; nil for any other. What they deny it is the worker that judges.
-func policyNews(s snapshot) []string {
+// policyChanges lists the policies by generation, and each rule that stops matching the
+// disruption when a window ends. It is nil unless the disruption would choose more targets
+// if policies denied fewer. The worker judges what they deny.
+func policyChanges(s snapshot) []string {
 	if !wantsTargets(s.disruption) {
 		return nil
 	}
-	var news []string
+	var changes []string
 	for i := range s.policies {
 		p := &s.policies[i]
-		news = append(news, fmt.Sprintf("policy %s of generation %d", p.UID, p.Generation))
+		changes = append(changes, fmt.Sprintf("policy %s of generation %d", p.UID, p.Generation))
 		for _, rule := range p.Spec.Rules {
 			if _, waits := windowsEnd(s, rule); waits {
-				news = append(news, "until a window ends: rule "+rule.Name)
+				changes = append(changes, "until a window ends: rule "+rule.Name)
 			}
 		}
 	}
-	return news
+	return changes
 }
 
-// nextWindowEnd is how long it takes until policyNews changes because a window ends, at
-// most so long.
+// nextWindowEnd is the time until policyChanges changes because a window ends, at most
+// `most`.
 func nextWindowEnd(s snapshot, most time.Duration) time.Duration {
 	for i := range s.policies {
 		for _, rule := range s.policies[i].Spec.Rules {
@@ -45,8 +45,8 @@ func nextWindowEnd(s snapshot, most time.Duration) time.Duration {
 	return most
 }
 
-// windowsEnd is when the windows of a rule leave the rest of the disruption's time alone;
-// false if they do, or never will.
+// windowsEnd is when the last window that overlaps the rest of the disruption's time ends.
+// waits is false if no window overlaps, or if the windows outlast the disruption.
 func windowsEnd(s snapshot, rule v1beta1.PolicyRule) (end time.Time, waits bool) {
 	created := s.disruption.CreationTimestamp.Time
 	from, until := s.disruption.Spec.TimeToInject(created), s.disruption.Spec.Expiry(created)

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Who lacks targets hears of what policies say; nobody else does.
-func TestObserveTellsOfPolicies(t *testing.T) {
+// The bridge informs a disruption that lacks targets of policies, and no other.
+func TestObserveReportsPolicies(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*v1beta1.Disruption)
@@ -39,18 +39,17 @@ func TestObserveTellsOfPolicies(t *testing.T) {
 				}
 				return observe(seen).Hash
 			}
-			if told := hashOf(1) != hashOf(2); told != test.want {
-				t.Errorf("of an edit it is told %t, want %t", told, test.want)
+			if changed := hashOf(1) != hashOf(2); changed != test.want {
+				t.Errorf("of an edit it is informed %t, want %t", changed, test.want)
 			}
-			if told := hashOf(1) != hashOf(); told != test.want {
-				t.Errorf("of a deletion it is told %t, want %t", told, test.want)
+			if changed := hashOf(1) != hashOf(); changed != test.want {
+				t.Errorf("of a deletion it is informed %t, want %t", changed, test.want)
 			}
 		})
 	}
 }
 
-// The change of a policy is told to who lacks targets, at either level, and to nobody
-// else.
+// A changed policy wakes disruptions of either level that lack targets, and no other.
 func TestAPolicyWakesWhoLacksTargets(t *testing.T) {
 	b := newBridge(t).start()
 	short, full := b.Disrupt("short"), b.Disrupt("full")
@@ -62,7 +61,7 @@ func TestAPolicyWakesWhoLacksTargets(t *testing.T) {
 			s.Phase, s.SpecHash = v1beta1.PhaseHolding, d.Spec.Hash()
 			s.DesiredTargetsCount, s.SelectedTargetsCount = 2, selected
 		})
-		b.Told(d)
+		b.Informed(d)
 	}
 	b.Quiet()
 	last := func(d *v1beta1.Disruption) string { return b.Temporal.LastObservation(d).Hash }
@@ -84,12 +83,12 @@ func TestAPolicyWakesWhoLacksTargets(t *testing.T) {
 	woken("of its end", func() error { return b.Kube.Delete(t.Context(), policy) })
 	b.Quiet()
 	if last(full) != ofFull {
-		t.Error("a disruption with all its targets is told of policies")
+		t.Error("a disruption with all its targets is informed of policies")
 	}
 }
 
-// A window that ends is news to who waited for that, and to nobody else; the bridge looks
-// when it ends, not before.
+// The end of a window is a change for a disruption that waited for it, and for no other.
+// The bridge reconciles when the window ends, not before.
 func TestWindowsEnd(t *testing.T) {
 	// The disruption lasts from 10:00 to 20:00, and it is 11:00.
 	at := func(clock string) time.Time {
@@ -106,9 +105,10 @@ func TestWindowsEnd(t *testing.T) {
 		name  string
 		rules [][]v1beta1.PolicyWindow
 		now   string
-		// looks is after how long the bridge looks again, and news how many rules wait.
-		looks time.Duration
-		news  int
+		// looks is after how long the bridge reconciles again, and changes how many rules
+		// wait.
+		looks   time.Duration
+		changes int
 	}{
 		{"no window", [][]v1beta1.PolicyWindow{nil}, "11:00", 24 * hour, 0},
 		{"one that goes on", [][]v1beta1.PolicyWindow{{noon}}, "11:00", hour + windowLeeway, 1},
@@ -133,15 +133,15 @@ func TestWindowsEnd(t *testing.T) {
 			if looks := nextWindowEnd(seen, 24*hour); looks != test.looks {
 				t.Errorf("it looks again after %s, want %s", looks, test.looks)
 			}
-			if news := len(policyNews(seen)) - 1; news != test.news {
-				t.Errorf("%d rules wait for the end of a window, want %d", news, test.news)
+			if changes := len(policyChanges(seen)) - 1; changes != test.changes {
+				t.Errorf("%d rules wait for the end of a window, want %d", changes, test.changes)
 			}
 		})
 	}
 }
 
-// The end of a window is told to who lacks targets, also by a bridge that began
-// meanwhile, and to nobody else; until then nothing is.
+// The end of a window wakes disruptions that lack targets, also in a bridge that started
+// meanwhile. It wakes no other, and none before.
 func TestTheEndOfAWindowWakesWhoLacksTargets(t *testing.T) {
 	// The clock stands still just before the bridge counts a window as over, whose end is
 	// in the middle of the disruptions' time.
@@ -162,28 +162,28 @@ func TestTheEndOfAWindowWakesWhoLacksTargets(t *testing.T) {
 			s.Phase, s.SpecHash = v1beta1.PhaseHolding, d.Spec.Hash()
 			s.DesiredTargetsCount, s.SelectedTargetsCount = 2, selected
 		})
-		b.Told(d)
+		b.Informed(d)
 	}
 	b.Quiet()
 	last := func(d *v1beta1.Disruption) string { return b.Temporal.LastObservation(d).Hash }
-	told := func(d *v1beta1.Disruption) int { return len(b.Temporal.Signals(d, contract.SignalObserved)) }
-	ofShort, ofFull, shortTold, fullTold := last(short), last(full), told(short), told(full)
+	observed := func(d *v1beta1.Disruption) int { return len(b.Temporal.Signals(d, contract.SignalObserved)) }
+	ofShort, ofFull, shortObserved, fullObserved := last(short), last(full), observed(short), observed(full)
 	b.Must(b.Stop())
 	b.start()
-	bridgetest.Eventually(t, bridgetest.Soon, "the next bridge has told both", func() bool { return told(short) > shortTold && told(full) > fullTold })
+	bridgetest.Eventually(t, bridgetest.Soon, "the next bridge has informed both", func() bool { return observed(short) > shortObserved && observed(full) > fullObserved })
 	b.Quiet()
 	if last(short) != ofShort {
-		t.Error("a bridge that begins tells other news though the window has not ended")
+		t.Error("a bridge that begins reports other changes though the window has not ended")
 	}
-	shortTold, fullTold = told(short), told(full)
+	shortObserved, fullObserved = observed(short), observed(full)
 	clock.Store(end.Add(windowLeeway).UnixNano())
-	bridgetest.Eventually(t, bridgetest.Soon, "it is told of the end", func() bool { return last(short) != ofShort })
+	bridgetest.Eventually(t, bridgetest.Soon, "it is informed of the end", func() bool { return last(short) != ofShort })
 	b.Quiet()
-	if told(full) != fullTold || last(full) != ofFull {
-		t.Error("a disruption with all its targets is told of a window")
+	if observed(full) != fullObserved || last(full) != ofFull {
+		t.Error("a disruption with all its targets is informed of a window")
 	}
-	if n := told(short) - shortTold; n != 1 {
-		t.Errorf("the end of a window is told %d times, want once", n)
+	if n := observed(short) - shortObserved; n != 1 {
+		t.Errorf("the end of a window is reported %d times, want once", n)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package disruption is the bridge's controller of Disruptions: it adds the
-// finalizer, then starts the workflow, and sends the workflow what changed in the
-// cluster that it must act on. It works from the caches and decides nothing:
-// whatever is selected, created or judged is so by the workflow.
+// Package disruption is the bridge's controller of Disruptions. It adds the finalizer,
+// starts the workflow, and sends the workflow the changes in the cluster that it must act
+// on. It works from the caches and decides nothing: the workflow selects, creates and
+// judges.
 package disruption
 
 import (
@@ -26,13 +26,12 @@ import (
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
-// staleAfter is when to try again after a write hit an old version. The newer
-// one is on its way into the cache and comes by itself.
+// staleAfter is when to retry after a write hit an old version. The newer version reaches
+// the cache meanwhile.
 const staleAfter = time.Second
 
-// reconciler brings Temporal's knowledge of a Disruption up to date. It works
-// from the caches; only a Disruption that no workflow will let go is looked at
-// live.
+// reconciler sends Temporal what changes about a Disruption. It works from the caches; only
+// for a Disruption whose finalizer no workflow removes does it read live.
 type reconciler struct {
 	client client.Client
 	// live reads from the API server.
@@ -40,13 +39,13 @@ type reconciler struct {
 	workflows      *temporal.Workflows
 	chaosNamespace string
 	sent           *sentStates
-	// services are those that disruptions name.
+	// services watches the services that disruptions name.
 	services *service.Watches
-	// freed counts how often Disruptions gave targets back.
+	// freed counts how often Disruptions freed targets.
 	freed freed
-	// ttl is how long a disruption that has ended stays to be read; 0 means for ever.
+	// ttl is how long a disruption that has ended is kept; 0 means for ever.
 	ttl time.Duration
-	// now is the clock by which windows of policies end.
+	// now is the clock that decides when windows of policies end.
 	now func() time.Time
 }
 
@@ -63,14 +62,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.settled(ctx, req.NamespacedName, d, err)
 	}
 	if !d.Ending() && cached.StopExists(ctx, r.client) {
-		return reconcile.Result{}, nil // the emergency stop marks d, and that update comes back here
+		return reconcile.Result{}, nil // the emergency stop marks d, and that update enqueues it again
 	}
 	if err := r.ensureFinalizer(ctx, d); err != nil {
 		return retry(err)
 	}
 	again, err := r.inform(ctx, d)
 	if ctx.Err() != nil {
-		// We are stopping, which says nothing about Temporal.
+		// The bridge is stopping: the error does not come from Temporal.
 		return reconcile.Result{}, nil
 	}
 	if errors.Is(err, errCaches) {
@@ -85,7 +84,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return retry(errors.Join(failed, err))
 		}
 	}
-	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.checkChaosNamespace(ctx), r.workflows.Problems.Err(d))); news {
+	if want, changed := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.checkChaosNamespace(ctx), r.workflows.Problems.Err(d))); changed {
 		if failed := condition.Apply(ctx, r.client, d, fieldManager, want); failed != nil {
 			return retry(errors.Join(failed, err))
 		}
@@ -93,8 +92,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: again}, connect.Advise(err)
 }
 
-// ensureFinalizer comes before the workflow: whatever is injected must be
-// cleaned before the object may go (rule 4).
+// ensureFinalizer runs before the workflow starts: injected faults must be cleaned up
+// before the object may be deleted (rule 4).
 func (r *reconciler) ensureFinalizer(ctx context.Context, d *v1beta1.Disruption) error {
 	before := d.DeepCopy()
 	if !controllerutil.AddFinalizer(d, v1beta1.DisruptionFinalizer) {
@@ -107,8 +106,8 @@ func (r *reconciler) ensureFinalizer(ctx context.Context, d *v1beta1.Disruption)
 	return nil
 }
 
-// snapshot reads from the caches what d's workflow may have to act on. The lists
-// are the caches' own objects: whoever gets them must not change them.
+// snapshot reads from the caches what d's workflow may have to act on. The lists are the
+// caches' own objects: callers must not change them.
 func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snapshot, error) {
 	var chaosPods, pods corev1.PodList
 	shared := client.UnsafeDisableDeepCopy
@@ -152,7 +151,7 @@ func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snaps
 	return seen, nil
 }
 
-// retry treats an outdated write as what it is: no error, a newer version is coming.
+// retry turns an outdated write into a later attempt: a newer version is coming.
 func retry(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: staleAfter}, nil

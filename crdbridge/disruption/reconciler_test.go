@@ -45,7 +45,7 @@ func TestCreatingADisruptionStartsItsWorkflow(t *testing.T) {
 	})
 	b.start()
 	d := b.Disrupt("first")
-	b.Told(d)
+	b.Informed(d)
 	if !<-finalizer {
 		t.Error("the workflow was started before the API server had the finalizer")
 	}
@@ -65,10 +65,10 @@ func TestCreatingADisruptionStartsItsWorkflow(t *testing.T) {
 func TestDeletingADisruptionSendsEndOnce(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.Disrupt("deleted")
-	b.Told(d)
+	b.Informed(d)
 	b.Must(b.Kube.Delete(t.Context(), d))
 	bridgetest.Eventually(t, bridgetest.Soon, "end is sent", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 })
-	// What the workflow writes while it cleans must not end it again.
+	// The status that the workflow writes while it cleans up must not end it again.
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
 	b.Handled(d)
 	if n := len(b.Temporal.Signals(d, contract.SignalEnd)); n != 1 {
@@ -109,7 +109,7 @@ func TestAFinishedDisruptionIsLeftAlone(t *testing.T) {
 }
 
 // rules 36, 37
-func TestTheEndOfAChaosPodIsToldAtOnce(t *testing.T) {
+func TestTheEndOfAChaosPodIsReportedAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*bridge, *corev1.Pod)
@@ -124,19 +124,19 @@ func TestTheEndOfAChaosPodIsToldAtOnce(t *testing.T) {
 			target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 			d := b.Disrupt("held")
 			chaos := b.ChaosPod(d, "chaos", target)
-			b.Told(d)
+			b.Informed(d)
 			b.Quiet()
 			changed := time.Now()
 			test.change(b, chaos)
-			bridgetest.Eventually(t, bridgetest.Soon, "the workflow is told of one ended chaos pod", func() bool {
+			bridgetest.Eventually(t, bridgetest.Soon, "the workflow is informed of one ended chaos pod", func() bool {
 				return b.Temporal.LastObservation(d).Ended == 1
 			})
-			t.Logf("told after %s", time.Since(changed))
+			t.Logf("reported after %s", time.Since(changed))
 		})
 	}
 }
 
-func TestALostTargetIsToldAtOnce(t *testing.T) {
+func TestALostTargetIsReportedAtOnce(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("held")
@@ -146,7 +146,7 @@ func TestALostTargetIsToldAtOnce(t *testing.T) {
 			"shop": {v1beta1.KindContainerFailure: {TargetUID: target.UID}},
 		}
 	})
-	b.Told(d)
+	b.Informed(d)
 	b.Quiet()
 	lost := func() bool { return b.Temporal.LastObservation(d).TargetsLost == 1 }
 	t.Run("when it loses its label", func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestNodesAreWatchedForDisruptionsOfNodes(t *testing.T) {
 		d.Spec.Level = v1beta1.LevelNode
 		d.Spec.Faults = v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}
 	})
-	b.Told(d)
+	b.Informed(d)
 	if got := b.Temporal.LastObservation(d).Candidates; got != 1 {
 		t.Errorf("candidates = %d, want 1", got)
 	}
@@ -186,15 +186,14 @@ func TestNodesAreWatchedForDisruptionsOfNodes(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "there is no candidate", func() bool { return b.Temporal.LastObservation(d).Candidates == 0 })
 }
 
-// A chaos pod of a large disruption goes between two looks: its finalizer is
-// taken off by hand and it is deleted at once, while the bridge is busy telling
-// something else.
+// A chaos pod of a large disruption disappears between two reconciles. A person removes its
+// finalizer and deletes it while the bridge is busy with another change.
 func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("large")
 	chaos := []*corev1.Pod{b.ChaosPod(d, "chaos-a", target), b.ChaosPod(d, "chaos-b", target)}
-	b.Told(d)
+	b.Informed(d)
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) {
 		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhaseHolding, d.Spec.Hash(), "container-failure"
 		s.SelectedTargetsCount, s.InjectedTargetsCount = 2, 2 // as of one that is too large for a list
@@ -217,10 +216,10 @@ func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
 	})
 	b.Temporal.Back()
 	close(free)
-	bridgetest.Eventually(t, statusLate+bridgetest.Soon, "it is told", func() bool { return b.Temporal.LastObservation(d).Ended == 1 })
+	bridgetest.Eventually(t, statusLate+bridgetest.Soon, "it is reported", func() bool { return b.Temporal.LastObservation(d).Ended == 1 })
 }
 
-func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
+func TestWhatTheWorkflowReadsItselfIsNotReported(t *testing.T) {
 	b := newBridge(t).start()
 	for _, name := range []string{"one", "two", "three"} {
 		b.Pod(b.Namespace, name, map[string]string{"app": "shop"})
@@ -238,14 +237,14 @@ func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
 		t.Errorf("%d observations of what it saw when it chose, want none", n)
 	}
 	b.Pod(b.Namespace, "four", map[string]string{"app": "shop"})
-	bridgetest.Eventually(t, bridgetest.Soon, "a candidate that came later is told", func() bool { return observed() == 1 && b.Temporal.LastObservation(d).Candidates == 4 })
+	bridgetest.Eventually(t, bridgetest.Soon, "a candidate that came later is reported", func() bool { return observed() == 1 && b.Temporal.LastObservation(d).Candidates == 4 })
 }
 
 // rules 9, 10
-func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
+func TestOnlyAChangeOfTheSpecIsReportedOfTheDisruptionItself(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.Disrupt("edited")
-	b.Told(d)
+	b.Informed(d)
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.SpecHash, s.Phase = d.Spec.Hash(), v1beta1.PhaseHolding })
 	b.Quiet()
 	before := len(b.Temporal.Signals(d, contract.SignalObserved))
@@ -256,18 +255,18 @@ func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
 		t.Errorf("%d observations of labels, annotations or status, want none", n)
 	}
 	b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"spec":{"count":2}}`))))
-	bridgetest.Eventually(t, bridgetest.Soon, "the changed spec is told", func() bool { return b.Temporal.LastObservation(d).SpecChanged })
+	bridgetest.Eventually(t, bridgetest.Soon, "the changed spec is reported", func() bool { return b.Temporal.LastObservation(d).SpecChanged })
 	if n := b.Temporal.Starts(d); n != 1 {
 		t.Errorf("starts = %d, want 1", n)
 	}
 }
 
-func TestAThousandMeaninglessUpdatesAreNotTold(t *testing.T) {
+func TestAThousandMeaninglessUpdatesAreNotReported(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("held")
 	chaos := b.ChaosPod(d, "chaos", target)
-	b.Told(d)
+	b.Informed(d)
 	b.Quiet()
 	calls := b.Temporal.Total()
 	b.Traffic.Reset()
@@ -284,14 +283,14 @@ func TestAThousandMeaninglessUpdatesAreNotTold(t *testing.T) {
 	if requests := slices.DeleteFunc(b.Traffic.All(), isWatch); len(requests) != 0 {
 		t.Errorf("requests to the API server: %v", requests)
 	}
-	b.SetPhase(chaos, corev1.PodFailed) // comes after all of them
+	b.SetPhase(chaos, corev1.PodFailed) // arrives after all of them
 	bridgetest.Eventually(t, bridgetest.Soon, "the bridge signals that the chaos pod has ended", func() bool { return b.Temporal.LastObservation(d).Ended == 1 })
 	if n := b.Temporal.Total() - calls; n != 1 {
 		t.Errorf("%d calls of Temporal, want the one for the end of the chaos pod", n)
 	}
 }
 
-func TestManyChangesAreToldTogether(t *testing.T) {
+func TestManyChangesAreReportedTogether(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("held")
@@ -299,14 +298,14 @@ func TestManyChangesAreToldTogether(t *testing.T) {
 	for i := range 40 {
 		chaos = append(chaos, b.ChaosPod(d, "chaos-"+string(rune('a'+i%26))+string(rune('a'+i/26)), target))
 	}
-	b.Told(d)
+	b.Informed(d)
 	b.Quiet()
 	before := len(b.Temporal.Signals(d, contract.SignalObserved))
 	began := time.Now()
 	for _, p := range chaos {
 		b.SetPhase(p, corev1.PodFailed)
 	}
-	bridgetest.Eventually(t, bridgetest.Soon, "all are told", func() bool { return b.Temporal.LastObservation(d).Ended == len(chaos) })
+	bridgetest.Eventually(t, bridgetest.Soon, "all are reported", func() bool { return b.Temporal.LastObservation(d).Ended == len(chaos) })
 	took := time.Since(began)
 	sent := b.Temporal.Signals(d, contract.SignalObserved)[before:]
 	const want = 250 * time.Millisecond
@@ -322,7 +321,7 @@ func TestManyChangesAreToldTogether(t *testing.T) {
 }
 
 // rule T8
-func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
+func TestTheDisruptionReportsThatTemporalIsAway(t *testing.T) {
 	b := newBridge(t)
 	b.Temporal.Away()
 	b.start()
@@ -337,7 +336,7 @@ func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 	tries := b.Temporal.Total()
 	bridgetest.Eventually(t, bridgetest.Soon, "three more tries", func() bool { return b.Temporal.Total() >= tries+3 })
 	if b.Get(d).ResourceVersion != written {
-		t.Error("a try wrote what the condition says already")
+		t.Error("a retry wrote the condition again")
 	}
 	b.Must(b.Kube.Delete(t.Context(), d))
 	b.Handled(d)
@@ -345,7 +344,7 @@ func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 		t.Error("it lost its finalizer while Temporal was away")
 	}
 	b.Temporal.Back()
-	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it is started, ended, and says so", func() bool {
+	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it is started, ended, and reports it", func() bool {
 		return b.Temporal.Starts(d) == 1 && len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 &&
 			bridgetest.Condition(b.Get(d)).Status == metav1.ConditionTrue
 	})
@@ -355,17 +354,17 @@ func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 }
 
 // rule T8
-func TestALookThatIsTooEarlySaysNothingOfTemporal(t *testing.T) {
+func TestAReconcileThatIsTooEarlyReportsNothingOfTemporal(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("held")
 	chaos := b.ChaosPod(d, "chaos", target)
-	b.Told(d)
+	b.Informed(d)
 	b.Quiet()
 	b.Temporal.Away()
 	b.SetPhase(chaos, corev1.PodFailed)
 	bridgetest.Eventually(t, bridgetest.Soon, "Orchestrated is False", func() bool { return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionFalse })
-	// Each write of the condition makes the bridge look again at once.
+	// Each write of the condition makes the bridge reconcile again at once.
 	b.Traffic.Reset()
 	b.Handled(d)
 	if n := b.Traffic.Writes(); n > 0 || bridgetest.Condition(b.Get(d)).Status != metav1.ConditionFalse {
@@ -378,7 +377,7 @@ func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("held")
 	chaos := b.ChaosPod(d, "chaos", target)
-	b.Told(d)
+	b.Informed(d)
 	b.Quiet()
 	b.Temporal.Answers(func(_ context.Context, call string) error {
 		if call != "start" && b.Temporal.Starts(d) == 1 {
@@ -387,7 +386,7 @@ func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
 		return nil
 	})
 	b.SetPhase(chaos, corev1.PodFailed)
-	bridgetest.Eventually(t, bridgetest.Soon, "it is started again and told", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "it is started again and informed", func() bool {
 		return b.Temporal.Starts(d) == 2 && b.Temporal.LastObservation(d).Ended == 1
 	})
 	if c := bridgetest.Condition(b.Get(d)); c.Type != "" {
@@ -395,8 +394,8 @@ func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
 	}
 }
 
-// Nothing changes in the cluster, and still it is noticed, by one query for
-// all disruptions.
+// The bridge notices it although nothing changes in the cluster, by one query for all
+// disruptions.
 func TestATerminatedWorkflowIsNoticedWhileNothingChanges(t *testing.T) {
 	b := newBridge(t).start()
 	var waiting []*v1beta1.Disruption
@@ -404,7 +403,7 @@ func TestATerminatedWorkflowIsNoticedWhileNothingChanges(t *testing.T) {
 		waiting = append(waiting, b.Disrupt(name))
 	}
 	for _, d := range waiting {
-		b.Told(d)
+		b.Informed(d)
 		b.Quiet()
 	}
 	calls := b.Temporal.Total()
@@ -414,7 +413,7 @@ func TestATerminatedWorkflowIsNoticedWhileNothingChanges(t *testing.T) {
 		contract.WorkflowID(waiting[1].Ref()): "run-1", "disruption/other/cluster/uid": "run-2", "somebody-elses": "run-3",
 	}
 	b.Temporal.Mu.Unlock()
-	bridgetest.Eventually(t, bridgetest.Soon, "it is started again and told", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "it is started again and informed", func() bool {
 		return b.Temporal.Starts(waiting[1]) == 2 && len(b.Temporal.Signals(waiting[1], contract.SignalObserved)) == 2
 	})
 	b.Temporal.Mu.Lock()
@@ -426,7 +425,8 @@ func TestATerminatedWorkflowIsNoticedWhileNothingChanges(t *testing.T) {
 		defer b.Temporal.Mu.Unlock()
 		return b.Temporal.Listed > listed
 	})
-	queries, most := listed-asked, int(took/bridgetest.PollInterval)+2 // one may be late, and the next in time
+	// at most one early and one late
+	queries, most := listed-asked, int(took/bridgetest.PollInterval)+2
 	if n := b.Temporal.Total() - calls; n != 2 || queries > most {
 		t.Errorf("%d calls and %d queries in %s, want a start, a signal, and one query in %s for all", n, queries, took, bridgetest.PollInterval)
 	}
@@ -439,14 +439,14 @@ func TestAWorkflowThatCompletedWithoutItsLastStepIsShown(t *testing.T) {
 	})
 	b.start()
 	d := b.Disrupt("left")
-	bridgetest.Eventually(t, bridgetest.Soon, "the condition says so", func() bool { return bridgetest.Condition(b.Get(d)).Reason == reasonEnded })
+	bridgetest.Eventually(t, bridgetest.Soon, "the condition reports it", func() bool { return bridgetest.Condition(b.Get(d)).Reason == reasonEnded })
 }
 
 // rule T8
-func TestADisruptionWithNothingToTellSaysThatTemporalIsAway(t *testing.T) {
+func TestAnIdleDisruptionReportsThatTemporalIsAway(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.Disrupt("quiet")
-	b.Told(d)
+	b.Informed(d)
 	b.Quiet()
 	calls := b.Temporal.Total()
 	b.Temporal.Away()
@@ -454,25 +454,25 @@ func TestADisruptionWithNothingToTellSaysThatTemporalIsAway(t *testing.T) {
 	b.Temporal.Back()
 	bridgetest.Eventually(t, bridgetest.Soon, "Orchestrated is True", func() bool { return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionTrue })
 	if n := b.Temporal.Total(); n != calls {
-		t.Errorf("calls for the workflow = %d, want %d: there was nothing to tell", n, calls)
+		t.Errorf("calls for the workflow = %d, want %d: there was nothing to send", n, calls)
 	}
 }
 
-// Nothing in the cluster changes while a workflow cannot go on; whoever looks at
-// the Disruption must see why it stands still.
-func TestADisruptionWhoseWorkflowDoesNotGoOnSaysSo(t *testing.T) {
+// Nothing in the cluster changes while a workflow is blocked. The Disruption must show why
+// it stands still.
+func TestADisruptionReportsThatItsWorkflowIsBlocked(t *testing.T) {
 	b := newBridge(t).start()
 	d, other := b.Disrupt("still"), b.Disrupt("other")
 	b.Quiet()
 	b.Temporal.Fails(d, true)
-	bridgetest.Eventually(t, bridgetest.Soon, "it says so", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "it reports it", func() bool {
 		c := bridgetest.Condition(b.Get(d))
 		return c.Reason == reasonTaskFailing && strings.Contains(c.Message, "NonDeterministicError")
 	})
 	if c := bridgetest.Condition(b.Get(other)); c.Reason != "" {
-		t.Errorf("the other disruption says %s, %q: its workflow goes on", c.Reason, c.Message)
+		t.Errorf("the other disruption reports %s, %q: its workflow is not blocked", c.Reason, c.Message)
 	}
-	b.Quiet() // the caches have the condition: what does not would be written again
+	b.Quiet() // the caches have the condition: without it the bridge would write it again
 	b.Traffic.Reset()
 	polls := b.Temporal.Polls()
 	bridgetest.Eventually(t, bridgetest.Soon, "it is asked again", func() bool { return b.Temporal.Polls() >= polls+2 })
@@ -480,37 +480,38 @@ func TestADisruptionWhoseWorkflowDoesNotGoOnSaysSo(t *testing.T) {
 		t.Errorf("%d writes while nothing changes: %q", n, b.Traffic.All())
 	}
 	b.Temporal.Fails(d, false)
-	bridgetest.Eventually(t, bridgetest.Soon, "it says that it goes on", func() bool {
-		return bridgetest.Condition(b.Get(d)).Reason == reasonReached
+	bridgetest.Eventually(t, bridgetest.Soon, "it reports that it is not blocked", func() bool {
+		return bridgetest.Condition(b.Get(d)).Reason == condition.ReasonReached
 	})
 }
 
-// A person deletes the namespace of chaos pods: what goes on says so, and what to do. N16
+// A person deletes the namespace of chaos pods: the disruption that still runs reports it,
+// and what to do. N16
 func TestTheNamespaceOfChaosPodsIsDeleted(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.Disrupt("goes-on")
-	b.Told(d)
+	b.Informed(d)
 	b.Must(b.Kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ChaosNamespace}}))
 	for _, name := range []string{"goes-on", "new"} {
 		if name == "new" {
 			d = b.Disrupt(name)
 		}
-		bridgetest.Eventually(t, bridgetest.Soon, name+" says so", func() bool {
+		bridgetest.Eventually(t, bridgetest.Soon, name+" reports it", func() bool {
 			c := bridgetest.Condition(b.Get(d))
 			return c.Reason == reasonNoChaosNamespace && strings.Contains(c.Message, b.ChaosNamespace+" is being deleted")
 		})
 	}
 }
 
-// The workers of the other cluster are there and refuse all that is asked for this one, so
-// that nothing but whose the Temporal namespace is tells why nothing begins. N13
+// The workers of the other cluster run and refuse every request of this one. So only the
+// owner of the Temporal namespace shows why nothing begins. N13
 func TestADisruptionInTheTemporalNamespaceOfAnotherCluster(t *testing.T) {
 	b := newBridge(t)
 	b.Temporal.BelongsTo("another")
 	b.start()
-	bridgetest.Eventually(t, bridgetest.Soon, "Temporal is asked whose it is", func() bool { return b.Temporal.AskedWhose() > 0 })
+	bridgetest.Eventually(t, bridgetest.Soon, "the bridge asks for the owner of the Temporal namespace", func() bool { return b.Temporal.AskedOwner() > 0 })
 	d := b.Disrupt("second")
-	bridgetest.Eventually(t, bridgetest.Soon, "it says so", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "it reports it", func() bool {
 		c := bridgetest.Condition(b.Get(d))
 		return c.Reason == reasonOtherCluster && strings.Contains(c.Message, "SQUALL_TEMPORAL_NAMESPACE")
 	})
@@ -526,8 +527,8 @@ func TestADisruptionInTheTemporalNamespaceOfAnotherCluster(t *testing.T) {
 	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it begins", func() bool { return b.Temporal.Starts(next) > 0 })
 }
 
-// Nobody else would take the finalizer off, and nothing needs it. A namespace
-// would hang in Terminating for ever.
+// No workflow removes the finalizer, and nothing needs it. A namespace would stay in
+// Terminating for ever.
 func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 	refused := serviceerror.NewPermissionDenied("no", "")
 	completed := serviceerror.NewWorkflowExecutionAlreadyStarted("", "", "")
@@ -557,7 +558,7 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 			b.Options = func(o *manager.Options) { o.Logger = zapr.NewLogger(zap.New(core)) }
 			b.start()
 			d := b.Disrupt("refused", func(d *v1beta1.Disruption) { d.Annotations = v1beta1.Requester{User: "ann"}.Annotations() })
-			bridgetest.Eventually(t, bridgetest.Soon, "it has the finalizer and says why it stands still", func() bool {
+			bridgetest.Eventually(t, bridgetest.Soon, "it has the finalizer and reports why it stands still", func() bool {
 				return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionFalse
 			})
 			if test.left != nil {
@@ -580,8 +581,8 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 	}
 }
 
-// wantFinalizerLogged wants one line that names who asked for which faults: the object
-// that said so is gone.
+// wantFinalizerLogged wants one line that names the requester and the faults: the object
+// that had them is gone.
 func wantFinalizerLogged(t *testing.T, logged *observer.ObservedLogs) {
 	t.Helper()
 	var lines []observer.LoggedEntry

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// sentState is what the workflow of one disruption was sent. All of it may be
-// lost: then the workflow is asked for once more and gets the same thing twice.
+// sentState is what the bridge sent to the workflow of one disruption. If it is lost, the
+// bridge starts the workflow again and sends the same things twice.
 type sentState struct {
 	uid types.UID
 	// checked is when the workflow was last known to run.
@@ -32,8 +32,8 @@ type sentState struct {
 	missingSince time.Time
 }
 
-// misses says whether chaos pods have been missing for so long that the count
-// in status is not just late, and otherwise how long it is too early to say.
+// misses is sure once chaos pods have been missing for so long that the count in status is
+// not just late. Until then wait is the time that remains.
 func (t *sentState) misses(missing int, now time.Time) (sure bool, wait time.Duration) {
 	if missing == 0 {
 		t.missingSince = time.Time{}
@@ -46,7 +46,7 @@ func (t *sentState) misses(missing int, now time.Time) (sure bool, wait time.Dur
 	return left <= 0, max(left, 0)
 }
 
-// wait is how long it is too early to read the caches again.
+// wait is the time until the caches may be read again.
 func (t *sentState) wait(now time.Time) time.Duration {
 	between := max(readGap, min(readShare*t.readTook, longestReadGap))
 	return max(between-now.Sub(t.readAt), t.pause-now.Sub(t.at), t.owed(now)-burst*spareGap)
@@ -54,9 +54,8 @@ func (t *sentState) wait(now time.Time) time.Duration {
 
 func (t *sentState) owed(now time.Time) time.Duration { return max(t.debt-now.Sub(t.at), 0) }
 
-// sent notes an observation. While one follows another as soon as it may, the
-// pauses grow up to longest, so that a change of thousands of pods is sent in a
-// few signals.
+// sent records an observation. While one observation follows another as soon as it may, the
+// pauses grow up to longest. So a change of thousands of pods is sent in a few signals.
 func (t *sentState) sent(hash string, now time.Time, longest time.Duration) {
 	if now.Sub(t.at) < 2*t.pause {
 		t.pause = min(2*t.pause, longest)
@@ -67,12 +66,12 @@ func (t *sentState) sent(hash string, now time.Time, longest time.Duration) {
 	t.hash, t.at = hash, now
 }
 
-// sentStates holds what was sent, by name. The queue never works on a name twice
-// at once, so a value that was read may be written back.
+// sentStates holds the state of each disruption, by name. The queue never works on a name
+// twice at once, so a caller may write back a value that it read.
 type sentStates struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]sentState
-	// lost are those whose workflow is known to run no longer.
+	// lost has the disruptions whose workflow no longer runs.
 	lost map[types.NamespacedName]bool
 }
 
@@ -80,8 +79,8 @@ func newSentStates() *sentStates {
 	return &sentStates{byName: make(map[types.NamespacedName]sentState), lost: make(map[types.NamespacedName]bool)}
 }
 
-// recall is empty for a disruption of that name with another UID, and once
-// after its workflow was lost.
+// recall is empty for a disruption of that name with another UID, and once after its
+// workflow was lost.
 func (s *sentStates) recall(d *v1beta1.Disruption) sentState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,9 +107,9 @@ func (s *sentStates) forget(name types.NamespacedName) {
 	delete(s.lost, name)
 }
 
-// lose notes that what the workflow of ref was sent is lost with it. It is
-// false when nothing was sent. The value itself is left alone: somebody
-// may be working on it and write it back.
+// lose records that the workflow of ref no longer runs, and with it what it was sent. It
+// returns false when nothing was sent. It leaves the value itself alone, because a
+// reconcile may be working on it and write it back.
 func (s *sentStates) lose(ref v1beta1.DisruptionRef) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

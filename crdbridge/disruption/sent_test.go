@@ -39,8 +39,8 @@ func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 	}
 }
 
-// Pods that come and go one by one all day are observed together after a while, and the
-// history of their disruption grows by at most ten events for each.
+// Pods that come and go one by one all day are observed together after a while. The history
+// of their disruption grows by at most ten events for each.
 func TestADayOfChurnIsObservedRarely(t *testing.T) {
 	const (
 		pods                 = 10_000
@@ -109,8 +109,8 @@ func TestAShortageIsSureOnceStatusHadItsTime(t *testing.T) {
 	}
 }
 
-// A look that is too early to read the caches, or that finds nothing new, must
-// not say that Temporal is reached while it is away.
+// A reconcile that is too early to read the caches, or that finds no change, must not
+// report that Temporal is reached while it is away.
 func TestAfterAFailedCallTheNextLookAsksTemporal(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -121,12 +121,12 @@ func TestAfterAFailedCallTheNextLookAsksTemporal(t *testing.T) {
 		"the workflow runs no longer": {fmt.Errorf("signal: %w", start.ErrNotRunning), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := sentState{uid: "1", checked: time.Now(), hash: "sent", readAt: time.Now(), readTook: time.Second}
-			_, err := told.lost(c.err)
-			if (err != nil) != c.fail || (told.hash == "sent") != c.kept {
-				t.Errorf("error %v, hash %q; want an error %t, the hash kept %t", err, told.hash, c.fail, c.kept)
+			state := sentState{uid: "1", checked: time.Now(), hash: "sent", readAt: time.Now(), readTook: time.Second}
+			_, err := state.lost(c.err)
+			if (err != nil) != c.fail || (state.hash == "sent") != c.kept {
+				t.Errorf("error %v, hash %q; want an error %t, the hash kept %t", err, state.hash, c.fail, c.kept)
 			}
-			if since := time.Since(told.checked); since < recheck {
+			if since := time.Since(state.checked); since < recheck {
 				t.Errorf("the workflow is believed to run for another %s", recheck-since)
 			}
 		})

@@ -47,35 +47,35 @@ func (b *bridge) hasEndpoints(slice *discoveryv1.EndpointSlice, addresses ...str
 	b.Must(b.Kube.Update(b.T.Context(), slice))
 }
 
-func TestAWorkflowIsToldWhenItsServicesChange(t *testing.T) {
+func TestAWorkflowIsInformedWhenItsServicesChange(t *testing.T) {
 	b := newBridge(t).start()
 	slice := b.service("db", "10.250.0.1")
 	other := b.service("other", "10.250.0.9")
 	d := b.Disrupt("follows", names("db"))
 	b.Disrupt("follows-too", names("db"))
-	bridgetest.Eventually(t, bridgetest.Soon, "the workflow is told what the service stands for", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "the workflow has the addresses of the service", func() bool {
 		return b.Temporal.LastObservation(d).Services != ""
 	})
 	b.Quiet()
-	first, told := b.Temporal.LastObservation(d).Services, len(b.Temporal.Signals(d, contract.SignalObserved))
+	first, observations := b.Temporal.LastObservation(d).Services, len(b.Temporal.Signals(d, contract.SignalObserved))
 
-	// Nothing of this is news: another service, and what is no address.
+	// Another service and a slice without a new address are no change.
 	b.hasEndpoints(other, "10.250.0.10")
 	slice.Annotations = map[string]string{"note": "changed"}
 	b.hasEndpoints(slice, "10.250.0.1")
 	b.Quiet()
-	if now := len(b.Temporal.Signals(d, contract.SignalObserved)); now != told {
-		t.Errorf("%d observations, want %d: no address changed", now, told)
+	if now := len(b.Temporal.Signals(d, contract.SignalObserved)); now != observations {
+		t.Errorf("%d observations, want %d: no address changed", now, observations)
 	}
 
 	b.hasEndpoints(slice, "10.250.0.1", "10.250.0.2")
-	bridgetest.Eventually(t, bridgetest.Soon, "the workflow is told of the new endpoint", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "the workflow is informed of the new endpoint", func() bool {
 		return b.Temporal.LastObservation(d).Services != first
 	})
 	if n := strings.Count(strings.Join(b.Traffic.All(), "\n"), "WATCH services"); n != 1 {
 		t.Errorf("%d watches on services for two disruptions of one, want 1", n)
 	}
-	// A disruption that goes on as it began follows what it began with.
+	// The disruption keeps the services that it began with, despite an edit.
 	b.Must(b.Kube.Patch(context.Background(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"spec":{"network":{"services":[{"name":"other"}]}}}`))))
 	b.Quiet()
 	edited := b.Temporal.LastObservation(d).Services

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rule E4: of a chaos pod's readiness only that it ceases is news.
-func TestAChaosPodThatCeasesToBeReadyIsNews(t *testing.T) {
+// rule E4: a chaos pod that ceases to be ready is a change; one that becomes ready is none.
+func TestAChaosPodThatCeasesToBeReadyIsAChange(t *testing.T) {
 	r := &reconciler{chaosNamespace: "chaos"}
 	with := func(ready corev1.ConditionStatus) *corev1.Pod {
 		return &corev1.Pod{

@@ -17,17 +17,17 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// abandoned is true for a deleted Disruption whose finalizer no workflow will
-// take off: err says that its workflow has completed, that Temporal will not
-// start one, or that it is another cluster's.
+// abandoned is true for a deleted Disruption whose finalizer no workflow removes. Then err
+// is that its workflow has completed, that Temporal refuses to start one, or that the
+// Temporal namespace is another cluster's.
 func abandoned(d *v1beta1.Disruption, err error) bool {
 	return d.DeletionTimestamp != nil && (errors.Is(err, start.ErrCompleted) || errors.Is(err, start.ErrOtherCluster) || temporal.Refused(err))
 }
 
-// finalizeUntouched takes the finalizer off an abandoned Disruption if nothing
-// was ever done for it, or nothing is left: live reads find neither a chaos pod
-// nor a record. A workflow that is just beginning injects nothing: it looks for
-// the object, live, right before. done is false while anything is left.
+// finalizeUntouched removes the finalizer of an abandoned Disruption if nothing was ever
+// done for it, or nothing is left: live reads find neither a chaos pod nor a record. A
+// workflow that begins meanwhile injects nothing, because it first reads the object live.
+// done is false while anything is left.
 func (r *reconciler) finalizeUntouched(ctx context.Context, d *v1beta1.Disruption, why error) (done bool, err error) {
 	for _, kind := range []string{"Pod", "ConfigMap"} {
 		left := &metav1.PartialObjectMetadataList{}

@@ -26,9 +26,10 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Setup adds the controller of Disruptions to m. It hears of every Disruption,
-// of the pods, nodes, PodDisruptionBudgets and DisruptionPolicies that concern one, and of the services it names. Handlers only put keys into the
-// queue. A Disruption that ended ttl ago is deleted; 0 means never.
+// Setup adds the controller of Disruptions to m. It watches Disruptions, the pods, nodes,
+// PodDisruptionBudgets and DisruptionPolicies that concern one, and the services it names.
+// Handlers only put keys into the queue. The controller deletes a Disruption that ended ttl
+// ago; 0 means never.
 func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string, ttl time.Duration) error {
 	return setup(m, workflows, chaosNamespace, ttl, time.Now)
 }
@@ -76,10 +77,10 @@ func (r *reconciler) lost(workflowID string) client.Object {
 	return d
 }
 
-// concernedByPod are the Disruptions a pod may change: its own, when it is a
-// chaos pod, else those of its namespace that chose it or could. One whose
-// workflow reads the cluster itself is left out: when it wants to be told again,
-// its status changes.
+// concernedByPod are the Disruptions a pod may change. For a chaos pod that is its own
+// Disruption, else those of its namespace that chose it or could. A Disruption whose
+// workflow reads the cluster itself is left out: its status changes when it needs
+// observations again.
 func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	if cached.IsChaosPod(pod, r.chaosNamespace) {
 		return cached.Find(ctx, r.client, wantsObservations, client.MatchingFields{cached.IndexDisruptionUID: pod.GetLabels()[v1beta1.LabelDisruptionUID]})
@@ -87,8 +88,8 @@ func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []re
 	return cached.Find(ctx, r.client, concerns(pod), client.InNamespace(pod.GetNamespace()), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)})
 }
 
-// concernedByNode are the Disruptions of nodes that chose the node or could, and those
-// of pods that would choose more of them: its pods are none while it is not ready.
+// concernedByNode are the Disruptions of nodes that chose the node or could, and those of
+// pods that would choose more targets: pods on a node that is not ready are no candidates.
 func (r *reconciler) concernedByNode(ctx context.Context, node client.Object) []reconcile.Request {
 	return append(
 		cached.Find(ctx, r.client, concerns(node), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)}),
@@ -127,8 +128,8 @@ func (r *reconciler) named(ctx context.Context, d client.Object) []reconcile.Req
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(d)}}
 }
 
-// concerns tells of which Disruptions target is one. An update is mapped in
-// its old and its new form, so a target that ceases to match is still found.
+// concerns selects the Disruptions that have target as a target or a candidate. An update
+// is mapped in its old and its new form, so a target that ceases to match is still found.
 func concerns(target client.Object) func(*v1beta1.Disruption) bool {
 	return func(d *v1beta1.Disruption) bool {
 		if !wantsObservations(d) {
@@ -139,19 +140,19 @@ func concerns(target client.Object) func(*v1beta1.Disruption) bool {
 	}
 }
 
-// podPredicate lets pass what cached.OnUpdate does, but of chaos pods only what ends or
-// ceases to be ready: that they begin is no news to the workflow that made them.
+// podPredicate passes the updates that cached.OnUpdate passes. Of chaos pods it passes only
+// those that end or cease to be ready: the workflow that made them knows that they begin.
 func (r *reconciler) podPredicate() predicate.Predicate {
-	news := cached.OnUpdate(func(before, after client.Object) bool {
+	changes := cached.OnUpdate(func(before, after client.Object) bool {
 		if cached.IsChaosPod(after, r.chaosNamespace) && !going(after) {
 			return cached.MarkChanged(before, after) || ceasedToBeReady(before, after)
 		}
 		return cached.PodChanged(before, after)
 	})
-	news.CreateFunc = func(e event.CreateEvent) bool {
+	changes.CreateFunc = func(e event.CreateEvent) bool {
 		return !cached.IsChaosPod(e.Object, r.chaosNamespace) || going(e.Object)
 	}
-	return news
+	return changes
 }
 
 func ceasedToBeReady(before, after client.Object) bool {

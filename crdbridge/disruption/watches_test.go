@@ -14,9 +14,9 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/cached"
 )
 
-// Ten thousand chaos pods that end while their disruption is cleaned are no
-// reason to look at it ten thousand times: its workflow sees them itself.
-func TestPodsConcernOnlyDisruptionsThatAreTold(t *testing.T) {
+// Ten thousand chaos pods that end while their disruption is cleaned up do not cause ten
+// thousand reconciles: its workflow sees them itself.
+func TestPodsConcernOnlyObservedDisruptions(t *testing.T) {
 	selected := []metav1.Condition{{Type: v1beta1.ConditionTargetsSelected, Status: metav1.ConditionTrue}}
 	deleted := &metav1.Time{Time: time.Now()}
 	for _, test := range []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/cached"
 )
 
-// docs/guarantees.md: an EmergencyStop cleans everything that runs within 2 to 3 s. Most
-// of that is the kubelet's: the bridge's one pass marks and deletes all, and waits for
+// docs/guarantees.md: an EmergencyStop cleans up everything that runs within 2 to 3 s. Most
+// of that is the kubelet's: the bridge marks and deletes all in one pass, and waits for
 // nothing.
 func TestAnEmergencyStopWaitsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAnEmergencyStopWaitsForNothing(t *testing.T) {
 			}
 		}
 		if got := d.Stopped(); got != fire {
-			t.Errorf("the disruption says it was stopped by %q, want %q", got, fire)
+			t.Errorf("the disruption was stopped by %q, want %q", got, fire)
 		}
 		if pod.DeletionTimestamp == nil {
 			t.Error("the chaos pod was not deleted")

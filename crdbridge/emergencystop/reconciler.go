@@ -1,6 +1,6 @@
-// Package emergencystop is the bridge's controller of EmergencyStops: it marks
-// every Disruption as stopped, and everything that begins Disruptions, and deletes
-// the chaos pods. It calls no Temporal: with Temporal away, or slow, it works as fast.
+// Package emergencystop is the bridge's controller of EmergencyStops: it marks every
+// Disruption as stopped, and everything that begins Disruptions, and deletes the chaos
+// pods. It does not call Temporal, so it works as fast while Temporal is away or slow.
 package emergencystop
 
 import (
@@ -38,28 +38,28 @@ const (
 	parallel = 32
 )
 
-// stopReconciler carries out EmergencyStops as far as Kubernetes goes. It marks
-// every Disruption that could still inject as stopped, for good; and it deletes
-// the chaos pods, which makes their injectors clean. They keep their finalizers:
-// what became of them is judged by the workflow.
+// stopReconciler does the part of an EmergencyStop that Kubernetes can do. It marks every
+// Disruption that could still inject as stopped, for good. It deletes the chaos pods, which
+// makes their injectors clean up. They keep their finalizers: the workflow judges what
+// became of them.
 type stopReconciler struct {
 	client client.Client
 	// live reads from the API server.
 	live           client.Reader
 	chaosNamespace string
-	// watched are the namespaces whose Disruptions this bridge looks after;
-	// empty means all. Chaos pods of others are another bridge's.
+	// watched are the namespaces whose Disruptions this bridge handles; empty means all.
+	// Chaos pods of others are another bridge's.
 	watched []string
 	// wrote is when status was last written.
 	wrote time.Time
-	// deleted are the chaos pods that the pass before deleted, which the caches
-	// may not show yet.
+	// deleted are the chaos pods that the previous pass deleted, which the caches may not
+	// show yet.
 	deleted map[types.UID]bool
 }
 
-// Setup adds the controller of EmergencyStops to m. It has one key, since all it
-// does concerns all. watched are the namespaces whose Disruptions this bridge
-// looks after; empty means all.
+// Setup adds the controller of EmergencyStops to m. It has one key, because each pass
+// covers everything. watched are the namespaces whose Disruptions this bridge handles;
+// empty means all.
 func Setup(m manager.Manager, chaosNamespace string, watched []string) error {
 	r := &stopReconciler{client: m.GetClient(), live: m.GetAPIReader(), chaosNamespace: chaosNamespace, watched: watched}
 	options := queue.Options[reconcile.Request]()
@@ -96,8 +96,8 @@ func (r *stopReconciler) concernsDisruption(ctx context.Context, object client.O
 	return ok && (d.Stopped() != "" && !d.Settled() || cached.StopExists(ctx, r.client))
 }
 
-// concernsPod is true also when no stop exists any more: what one stopped must
-// not come back.
+// concernsPod is true also when no stop exists any more: a stopped disruption must not
+// inject again.
 func (r *stopReconciler) concernsPod(ctx context.Context, object client.Object) bool {
 	if !cached.IsChaosPod(object, r.chaosNamespace) {
 		return false
@@ -108,8 +108,8 @@ func (r *stopReconciler) concernsPod(ctx context.Context, object client.Object) 
 	return err == nil && len(owners.Items) == 1 && owners.Items[0].Stopped() != "" || cached.StopExists(ctx, r.client)
 }
 
-// enforce is one pass over all Disruptions and chaos pods, from the caches. It
-// may be repeated at any time, and goes on where a bridge before it was killed.
+// enforce is one pass over all Disruptions and chaos pods, from the caches. It may be
+// repeated at any time, and resumes where a bridge that was killed stopped.
 func (r *stopReconciler) enforce(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	s, err := r.snapshot(ctx)
 	if err != nil {
@@ -129,10 +129,11 @@ func (r *stopReconciler) enforce(ctx context.Context, _ reconcile.Request) (reco
 // stopSnapshot is what the caches show of everything a stop concerns.
 type stopSnapshot struct {
 	stops       []v1beta1.EmergencyStop
-	disruptions []v1beta1.Disruption // none may be changed
-	chaosPods   []corev1.Pod         // nor these
+	disruptions []v1beta1.Disruption // shared with the cache: do not change
+	chaosPods   []corev1.Pod         // shared with the cache: do not change
 	// parents begin disruptions: DisruptionScenarios that are not over, all
-	// DisruptionRollouts and DisruptionCrons. None may be changed.
+	// DisruptionRollouts and DisruptionCrons. They are shared with the cache: do not change
+	// them.
 	parents []client.Object
 	// scenarios are the names of those DisruptionScenarios.
 	scenarios []string
@@ -165,7 +166,7 @@ func (r *stopReconciler) snapshot(ctx context.Context) (*stopSnapshot, error) {
 	return s, r.listParents(ctx, s)
 }
 
-// listParents adds to a snapshot what begins disruptions, if there is a stop.
+// listParents adds to a snapshot the objects that begin disruptions, if there is a stop.
 func (r *stopReconciler) listParents(ctx context.Context, s *stopSnapshot) error {
 	if len(s.stops) == 0 {
 		return nil
@@ -192,10 +193,10 @@ func (r *stopReconciler) listParents(ctx context.Context, s *stopSnapshot) error
 	return nil
 }
 
-// markAll marks every Disruption that may still inject, and everything that may
-// begin one, if there is still a stop: the caches are not in step, and what began
-// after a stop is not stopped. Nothing is deleted of a Disruption that could not be
-// marked: its workflow would take other targets.
+// markAll marks every Disruption that may still inject, and everything that may begin one.
+// It first reads live that a stop still exists: the caches of different types are not in
+// step, and a disruption that began after a stop is not stopped. The chaos pods of a
+// Disruption that could not be marked stay: its workflow would select other targets.
 func (r *stopReconciler) markAll(ctx context.Context, s *stopSnapshot) error {
 	var unmarked []*v1beta1.Disruption
 	for i := range s.disruptions {
@@ -219,20 +220,20 @@ func (r *stopReconciler) markAll(ctx context.Context, s *stopSnapshot) error {
 	for i, d := range unmarked {
 		s.marked[d.UID] = failed[i] == nil
 		if apierrors.IsConflict(failed[i]) || apierrors.IsNotFound(failed[i]) {
-			failed[i] = nil // a newer version is on its way into the cache, and comes by itself
+			failed[i] = nil // a newer version reaches the cache and causes another pass
 		}
 	}
 	return errors.Join(append(failed, r.markParents(ctx, parents, stop)...)...)
 }
 
-// metBy is true for what is marked with this stop already.
+// metBy is true for an object that already has the mark of this stop.
 func metBy(o client.Object, stop *v1beta1.EmergencyStop) bool {
 	at, why := v1beta1.MetStop(o)
 	return why == stop.Ending() && !at.Before(stop.CreationTimestamp.Time)
 }
 
-// markParents marks what begins disruptions. A Disruption is never deleted for its
-// mark, so what cannot be marked stops nothing else.
+// markParents marks the objects that begin disruptions. No chaos pod depends on these
+// marks, so an object that cannot be marked delays nothing else.
 func (r *stopReconciler) markParents(ctx context.Context, parents []client.Object, stop *v1beta1.EmergencyStop) []error {
 	mark := v1beta1.StoppedMark(time.Now(), stop.Ending())
 	return each(parents, func(o client.Object) error {
@@ -260,9 +261,9 @@ func (r *stopReconciler) mark(ctx context.Context, d *v1beta1.Disruption, why st
 	return nil
 }
 
-// toDelete are the chaos pods that still run and may not: while a stop exists
-// all of them, later those of the Disruptions it stopped. One that ended is
-// left as it is for the workflow, or a person, to look at.
+// toDelete are the chaos pods that still run and must not. While a stop exists these are
+// all, later those of the Disruptions it stopped. It leaves chaos pods that have ended for
+// the workflow, or a person, to inspect.
 func (s *stopSnapshot) toDelete() (pods []*corev1.Pod) {
 	alive := map[types.UID]bool{}
 	for i := range s.disruptions {
@@ -280,8 +281,7 @@ func (s *stopSnapshot) toDelete() (pods []*corev1.Pod) {
 	return pods
 }
 
-// deleteAll asks for the end of exactly these pods, once each. One that is gone
-// is done.
+// deleteAll deletes exactly these pods, once each. A pod that is gone counts as deleted.
 func (r *stopReconciler) deleteAll(ctx context.Context, pods []*corev1.Pod) error {
 	deleted := map[types.UID]bool{}
 	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
@@ -305,8 +305,8 @@ func (r *stopReconciler) deleteAll(ctx context.Context, pods []*corev1.Pod) erro
 	return errors.Join(failed...)
 }
 
-// each does something to all, parallel at a time, and returns every outcome:
-// one that fails stops no other.
+// each calls do for all, parallel at a time, and returns every outcome: one failure stops
+// no other call.
 func each[T any](all []T, do func(T) error) []error {
 	failed := make([]error, len(all))
 	var group errgroup.Group
@@ -314,6 +314,6 @@ func each[T any](all []T, do func(T) error) []error {
 	for i, one := range all {
 		group.Go(func() error { failed[i] = do(one); return nil })
 	}
-	_ = group.Wait() // nobody fails the group
+	_ = group.Wait() // no function returns an error
 	return failed
 }

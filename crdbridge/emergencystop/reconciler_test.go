@@ -44,13 +44,13 @@ func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
 	b.deleted(firstPod, secondPod)
 	for _, pod := range []*corev1.Pod{firstPod, secondPod} {
 		if !controllerutil.ContainsFinalizer(b.live(pod), v1beta1.ChaosPodFinalizer) {
-			t.Errorf("chaos pod %s lost its finalizer: nobody would judge it", pod.Name)
+			t.Errorf("chaos pod %s lost its finalizer: no workflow would judge it", pod.Name)
 		}
 	}
 	for _, d := range []*v1beta1.Disruption{first, second} {
 		b.endedBy(d, fire)
 		if got := b.Get(d).Stopped(); got != fire {
-			t.Errorf("%s says it was stopped by %q, want %q", d.Name, got, fire)
+			t.Errorf("%s was stopped by %q, want %q", d.Name, got, fire)
 		}
 	}
 	for name, pod := range map[string]*corev1.Pod{"a cleaner": cleaner, "one that failed to clean": failed, "a stranger": stranger} {
@@ -64,8 +64,8 @@ func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
 	}
 }
 
-// While Temporal does not answer, or answers nothing at all, injectors are ended,
-// however many Disruptions wait to be told.
+// While Temporal is unreachable or hangs, injectors are ended, however many
+// Disruptions have signals to send.
 func TestAnEmergencyStopNeedsNoTemporal(t *testing.T) {
 	for name, answer := range map[string]error{
 		"away":  serviceerror.NewUnavailable("connection refused"),
@@ -84,11 +84,11 @@ func TestAnEmergencyStopNeedsNoTemporal(t *testing.T) {
 			t.Cleanup(stop) // before the bridge ends
 			b.Temporal.Answers(func(context.Context, string) error {
 				if name == "hangs" {
-					<-stopped // also when the call's time is over: who waits for Temporal waits for ever
+					<-stopped // also when the call's time is over: a worker that waits for Temporal waits for ever
 				}
 				return answer
 			})
-			for _, d := range all { // every worker of the queue has something to tell
+			for _, d := range all { // every worker of the queue has a signal to send
 				b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.SpecHash = "another" })
 			}
 			began := time.Now()
@@ -126,7 +126,7 @@ func TestNothingBeginsDuringAnEmergencyStop(t *testing.T) {
 		}
 		return nil
 	})
-	// No admission keeps it out here, as when somebody removed the policy.
+	// No admission policy refuses it, as after a person removed the policy.
 	d := b.Disrupt("sneaked-in")
 	b.endedBy(d, fire)
 	if got := <-stopped; got != fire {
@@ -134,7 +134,7 @@ func TestNothingBeginsDuringAnEmergencyStop(t *testing.T) {
 	}
 }
 
-// What was stopped does not come back, when Temporal does.
+// A stopped disruption does not inject again when Temporal returns.
 func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 	b := newBridge(t).start()
 	old, pod := b.running("old")
@@ -144,13 +144,13 @@ func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 	b.Must(b.Kube.Delete(t.Context(), stop))
 
 	b.deleted(b.latePod(string(old.UID))) // by a worker that had begun before
-	b.Must(b.Stop())                      // and the bridge forgets what it knew
+	b.Must(b.Stop())                      // and the bridge loses its state
 	b.Temporal = bridgetest.NewRecorder()
 	b.start()
 	b.endedBy(old, fire)
 
 	fresh := b.Disrupt("fresh")
-	b.Told(fresh)
+	b.Informed(fresh)
 	freshPod := b.ChaosPod(fresh, "fresh", pod)
 	b.Quiet()
 	if why := b.Get(fresh).Stopped(); why != "" || b.live(freshPod).DeletionTimestamp != nil || len(b.Temporal.Signals(fresh, contract.SignalEnd)) > 0 {
@@ -158,8 +158,8 @@ func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 	}
 }
 
-// Everything that begins disruptions is marked once by each stop, also what is created
-// while the stop is there. A stop is not clean before the scenarios have ended.
+// Each stop marks everything that begins disruptions once, also objects created while the
+// stop exists. A stop is not clean before the scenarios have ended.
 func TestAnEmergencyStopMarksWhatBeginsDisruptions(t *testing.T) {
 	b := newBridge(t).start()
 	one := intstr.FromInt32(1)
@@ -252,8 +252,8 @@ func TestAnEmergencyStopMadeWhileTheBridgeWasDown(t *testing.T) {
 	b.deleted(b.latePod(string(d.UID)), b.latePod("nobody"))
 }
 
-// A bridge of one team stops what is that team's. It cannot mark the others'
-// disruptions, and what is not marked would take other targets.
+// A bridge of one team stops only that team's disruptions. It cannot mark the others, and
+// an unmarked disruption would select other targets.
 func TestAnEmergencyStopLeavesOtherBridgesTheirs(t *testing.T) {
 	b := newBridge(t)
 	b.Watched = []string{b.Namespace}
@@ -273,17 +273,17 @@ func TestAnEmergencyStopLeavesOtherBridgesTheirs(t *testing.T) {
 	}
 }
 
-func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
+func TestAnEmergencyStopReportsItsProgress(t *testing.T) {
 	b := newBridge(t).start()
 	d, pod := b.running("held")
 	b.Temporal.Away()
 	stop := b.StopAll("fire")
-	b.says(stop, metav1.ConditionFalse, "injectors that still run: 1; disruptions that have not ended: 1", 1, 1, 1)
+	b.shows(stop, metav1.ConditionFalse, "injectors that still run: 1; disruptions that have not ended: 1", 1, 1, 1)
 	b.SetPhase(b.live(pod), corev1.PodSucceeded)
-	b.says(stop, metav1.ConditionFalse, "Temporal cannot be reached", 1, 1, 0)
+	b.shows(stop, metav1.ConditionFalse, "Temporal cannot be reached", 1, 1, 0)
 	b.Temporal.Back()
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
-	b.says(stop, metav1.ConditionFalse, "a person must decide about: "+d.Namespace+"/held", 1, 1, 0)
+	b.shows(stop, metav1.ConditionFalse, "a person must decide about: "+d.Namespace+"/held", 1, 1, 0)
 
 	b.Must(b.Kube.Patch(t.Context(), pod, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
 	_ = b.Kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)) // the kubelet's part
@@ -291,8 +291,8 @@ func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
 		s.Phase, s.IsStuckOnRemoval, s.Ending = v1beta1.PhaseFinished, false, fire
 	})
 	b.Must(b.Kube.Patch(t.Context(), b.Get(d), client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
-	b.says(stop, metav1.ConditionTrue, "every disruption has ended and no chaos pod is left", 1, 0, 0)
-	b.Quiet() // the caches have what it says
+	b.shows(stop, metav1.ConditionTrue, "every disruption has ended and no chaos pod is left", 1, 0, 0)
+	b.Quiet() // the caches have the status
 	b.Traffic.Reset()
 	b.Handled(d)
 	b.Handled(stop)
@@ -392,14 +392,13 @@ func (b *bridge) running(name string) (*v1beta1.Disruption, *corev1.Pod) {
 	b.T.Helper()
 	target := b.Pod(b.Namespace, "target-of-"+name, map[string]string{"app": "shop"})
 	d := b.Disrupt(name)
-	b.Told(d)
+	b.Informed(d)
 	pod := b.ChaosPod(d, "chaos-"+name, target)
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseHolding })
 	return d, pod
 }
 
-// latePod is a chaos pod that appears during a stop, as the API server first
-// sees it.
+// latePod is a chaos pod that appears during a stop, as the API server first sees it.
 func (b *bridge) latePod(uid string) *corev1.Pod {
 	b.T.Helper()
 	pod := &corev1.Pod{
@@ -431,20 +430,20 @@ func (b *bridge) deleted(pods ...*corev1.Pod) {
 	})
 }
 
-// endedBy waits until the workflow of d is told to end, and why.
+// endedBy waits until the workflow of d has the signal to end, with that reason.
 func (b *bridge) endedBy(d *v1beta1.Disruption, why string) {
 	b.T.Helper()
-	bridgetest.Eventually(b.T, queue.LastRetry+bridgetest.Soon, "the workflow of "+d.Name+" is told to end", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) > 0 })
+	bridgetest.Eventually(b.T, queue.LastRetry+bridgetest.Soon, "the workflow of "+d.Name+" is signalled to end", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) > 0 })
 	if got, want := b.Temporal.Signals(d, contract.SignalEnd)[0].Arg, (contract.End{Reason: why}); got != want {
-		b.T.Errorf("the workflow of %s is told to end with %+v, want %+v", d.Name, got, want)
+		b.T.Errorf("the workflow of %s is signalled to end with %+v, want %+v", d.Name, got, want)
 	}
 }
 
-// says waits for what `kubectl get estop` shows.
-func (b *bridge) says(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus, words string, stopped, cleaning, injectors int) {
+// shows waits for the columns of `kubectl get estop`.
+func (b *bridge) shows(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus, message string, stopped, cleaning, injectors int) {
 	b.T.Helper()
 	want := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", clean, stopped, cleaning, injectors)
-	patience.Within(b.T, bridgetest.Soon, "the stop says how far it is", func() error {
+	patience.Within(b.T, bridgetest.Soon, "the stop shows its progress", func() error {
 		live := &v1beta1.EmergencyStop{}
 		b.Must(b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(stop), live))
 		condition := metav1.Condition{}
@@ -452,8 +451,8 @@ func (b *bridge) says(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus,
 			condition = *c
 		}
 		got := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", condition.Status, live.Status.Stopped, live.Status.Cleaning, live.Status.Injectors)
-		if got != want || !strings.Contains(condition.Message, words) {
-			return fmt.Errorf("it says %s (%s), want %s (%s)", got, condition.Message, want, words)
+		if got != want || !strings.Contains(condition.Message, message) {
+			return fmt.Errorf("it shows %s (%s), want %s (%s)", got, condition.Message, want, message)
 		}
 		return nil
 	})

@@ -22,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// statusGap is the shortest time between two writes of how far a stop is.
+// statusGap is the shortest time between two writes of a stop's progress.
 const statusGap = 250 * time.Millisecond
 
 // Reasons of the condition Clean.
@@ -32,8 +32,8 @@ const (
 	reasonStuck    = "StuckOnRemoval"
 )
 
-// report writes into every stop how far it is, and says when to look again to
-// write what is too early now.
+// report writes the progress into every stop, and returns when to write what is too early
+// now.
 func (r *stopReconciler) report(ctx context.Context, s *stopSnapshot) (again time.Duration, err error) {
 	written := false
 	for i := range s.stops {
@@ -57,12 +57,12 @@ func (r *stopReconciler) report(ctx context.Context, s *stopSnapshot) (again tim
 	return again, nil
 }
 
-// status is what a stop says of itself.
+// status computes the status of a stop.
 func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStopStatus {
 	status := *stop.Status.DeepCopy()
 	status.Stopped, status.Cleaning, status.Injectors = 0, 0, 0
 	var stuck, orphans []string
-	idle := "" // why no workflow goes on
+	idle := "" // why no workflow proceeds
 	exists := map[types.UID]bool{}
 	for i := range s.disruptions {
 		d := &s.disruptions[i]
@@ -100,9 +100,8 @@ func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStop
 	return status
 }
 
-// progress is the reason and the message of the condition Clean; scenarios are the
-// DisruptionScenarios that have not ended, idle is why no workflow goes on, if that
-// is so.
+// progress is the reason and the message of the condition Clean. scenarios are the
+// DisruptionScenarios that have not ended. idle is why no workflow proceeds, or empty.
 func progress(s v1beta1.EmergencyStopStatus, stuck, orphans, scenarios []string, idle string) (reason, message string) {
 	if s.Cleaning == 0 && s.Injectors == 0 && len(orphans)+len(scenarios) == 0 {
 		return reasonClean, "every disruption has ended and no chaos pod is left"
@@ -130,7 +129,7 @@ func progress(s v1beta1.EmergencyStopStatus, stuck, orphans, scenarios []string,
 	return reason, message
 }
 
-// some are the first names of many, in order.
+// some joins the names in order, at most ten and the number of the rest.
 func some(names []string) string {
 	const most = 10
 	slices.Sort(names)
@@ -140,7 +139,7 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// write applies status to exactly this stop. One that is gone needs none.
+// write applies status to exactly this stop. It ignores a stop that is gone.
 func (r *stopReconciler) write(ctx context.Context, stop *v1beta1.EmergencyStop, status v1beta1.EmergencyStopStatus) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Whoever waits for a stop must see what it waits for.
+// The status of a stop names the obstacle it waits for.
 func TestAStopNamesWhyNothingGoesOn(t *testing.T) {
-	for _, test := range []struct{ reason, clean, words string }{
+	for _, test := range []struct{ reason, clean, message string }{
 		{"TemporalReached", "Cleaning", "disruptions that have not ended: 1"},
 		{"TemporalUnreachable", "TemporalUnreachable", "Temporal cannot be reached"},
 		{"NoWorker", "NoWorker", "no worker runs"},
@@ -24,8 +24,8 @@ func TestAStopNamesWhyNothingGoesOn(t *testing.T) {
 			stop := v1beta1.EmergencyStop{}
 			s := &stopSnapshot{stops: []v1beta1.EmergencyStop{stop}, disruptions: []v1beta1.Disruption{d}}
 			clean := s.status(&stop).Conditions[0]
-			if clean.Reason != test.clean || !strings.Contains(clean.Message, test.words) {
-				t.Errorf("Clean says %s, %q; want %s with %q", clean.Reason, clean.Message, test.clean, test.words)
+			if clean.Reason != test.clean || !strings.Contains(clean.Message, test.message) {
+				t.Errorf("Clean is %s, %q; want %s with %q", clean.Reason, clean.Message, test.clean, test.message)
 			}
 		})
 	}

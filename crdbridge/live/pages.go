@@ -1,4 +1,4 @@
-// Package live reads from the API server what no cache may answer.
+// Package live reads lists page by page from the API server, where a cache may be too old.
 package live
 
 import (

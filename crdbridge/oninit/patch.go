@@ -12,27 +12,27 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// tokenDirectory is where every container of a pod gets the credentials of the
-// pod's service account, unless something else is mounted there.
+// tokenDirectory is where every container of a pod gets the credentials of the pod's
+// service account, unless another volume is mounted there.
 const tokenDirectory = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// emptyVolume is the name of what is mounted there.
+// emptyVolume is the name of the volume that is mounted there.
 const emptyVolume = v1beta1.OnInitContainer
 
-// shortestWait is the least that a pod can be told to wait.
+// shortestWait is the least time that a pod can be made to wait.
 const shortestWait = time.Second
 
-// operation is one of a JSON patch. The pod is patched and not written anew, so that
-// fields stay which this release does not know.
+// operation is one operation of a JSON patch. The webhook patches the pod instead of
+// encoding it, so that fields stay which this version does not know.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// patch is what makes a pod wait that asks for it: our init container before all
-// others. It is empty for a pod that does so already, or cannot, of which notice
-// says why. The error is a wish that cannot be fulfilled as it is written.
+// patch returns the operations that make a labelled pod wait: our init container before all
+// others. It is empty for a pod that has that already. It is empty, with the reason in
+// notice, for a pod that cannot wait. The error reports an invalid annotation.
 func patch(pod *corev1.Pod, s Settings) (operations []operation, notice string, err error) {
 	if pod.Labels[v1beta1.LabelDisruptOnInit] != v1beta1.OnInitValue {
 		return nil, "", nil
@@ -67,7 +67,7 @@ func prepend(list string, items int, item any) operation {
 	return operation{Op: "add", Path: list + "/0", Value: item}
 }
 
-// cannotWait says why nothing could disturb the start of a pod.
+// cannotWait returns why no disruption could hit the start of a pod; empty if one could.
 func cannotWait(pod *corev1.Pod) string {
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	system, chosen := pod.Spec.NodeSelector[corev1.LabelOSStable]
@@ -95,17 +95,17 @@ func timeoutOf(pod *corev1.Pod, s Settings) (time.Duration, error) {
 	return timeout, nil
 }
 
-// container holds the pod back. It has no rights and no credentials, and its
-// requests are its limits, so that the pod keeps its quality of service.
+// container holds the pod back. It has no rights and no credentials, and its requests are
+// its limits, so that the pod keeps its quality of service.
 func container(s Settings, timeout time.Duration) corev1.Container {
-	yes, no, nobody := true, false, int64(65532)
+	yes, no, nonRoot := true, false, int64(65532)
 	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	return corev1.Container{
 		Name: v1beta1.OnInitContainer, Image: s.Image, ImagePullPolicy: corev1.PullPolicy(s.ImagePullPolicy),
 		Command:   []string{"/injector", v1beta1.OnInitCommand, "--timeout", timeout.String()},
 		Resources: corev1.ResourceRequirements{Requests: resources, Limits: resources},
 		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: &yes, RunAsUser: &nobody, RunAsGroup: &nobody, Privileged: &no,
+			RunAsNonRoot: &yes, RunAsUser: &nonRoot, RunAsGroup: &nonRoot, Privileged: &no,
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -114,7 +114,7 @@ func container(s Settings, timeout time.Duration) corev1.Container {
 	}
 }
 
-// same compares what we set: the API server sets more.
+// same compares the fields that we set: the API server sets more.
 func same(have, want corev1.Container) bool {
 	if want.ImagePullPolicy == "" {
 		want.ImagePullPolicy = have.ImagePullPolicy

@@ -16,7 +16,7 @@ func testSettings() Settings {
 	return Settings{Enabled: true, Port: 9443, Timeout: time.Minute, MaxTimeout: time.Hour, Image: "squall:test"}
 }
 
-// labelled is a pod that asks for it, with one container.
+// labelled is a pod with the label and one container.
 func labelled(change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
 	pod.Labels = map[string]string{v1beta1.LabelDisruptOnInit: v1beta1.OnInitValue}

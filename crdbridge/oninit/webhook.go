@@ -1,9 +1,7 @@
-// Package oninit serves the admission webhook that gives a pod with the label
-// disrupt-on-init an init container of ours, which holds it back until it is
-// disturbed. It promises that no other pod is
-// changed, nor one of Squall's own or of the cluster's, and that a pod starts
-// whatever becomes of the webhook, as long as that is registered to be ignored when
-// it fails.
+// Package oninit serves an admission webhook for pods with the label disrupt-on-init. The
+// webhook adds an init container of ours, which holds the pod back until it is disrupted. It
+// changes no other pod, nor one of Squall's own or of the cluster's. A pod
+// also starts while the webhook is down, as long as its configuration ignores failures.
 package oninit
 
 import (
@@ -35,15 +33,15 @@ const (
 
 // Settings are what an installation chooses.
 type Settings struct {
-	// Enabled serves the webhook. Without it the rest has no meaning.
+	// Enabled serves the webhook. Without it the other settings have no effect.
 	Enabled bool `mapstructure:"on-init"`
 	// Port is where it is served.
 	Port int `mapstructure:"on-init-port"`
-	// Certificates is a directory with tls.crt and tls.key; empty means that they
-	// are made here and kept in a Secret.
+	// Certificates is a directory with tls.crt and tls.key; empty means that the bridge
+	// makes them and keeps them in a Secret.
 	Certificates string `mapstructure:"on-init-certificates"`
-	// Timeout is how long a pod waits that says nothing of it, MaxTimeout the
-	// longest that one may ask for.
+	// Timeout is how long a pod waits without an annotation, MaxTimeout the longest that an
+	// annotation may ask for.
 	Timeout    time.Duration `mapstructure:"on-init-timeout"`
 	MaxTimeout time.Duration `mapstructure:"on-init-max-timeout"`
 	// Image of the injector, and when to pull it; an empty policy is the cluster's.
@@ -51,7 +49,7 @@ type Settings struct {
 	ImagePullPolicy string `mapstructure:"image-pull-policy"`
 }
 
-// Check says what is wrong with the settings.
+// Check returns an error if a setting is invalid.
 func (s Settings) Check() error {
 	switch {
 	case !s.Enabled:
@@ -71,8 +69,8 @@ func InCluster(systemNamespace string) certificate.Place {
 	return certificate.InCluster(Name, systemNamespace)
 }
 
-// Server is the webhook's, for the options of a manager: nil if it is off. Which
-// certificate it has is known once Setup was called. Clients are as in certificate.Place.
+// Server returns the webhook's server, for the options of a manager: nil if it is off. It
+// has a certificate once Setup was called. Clients are as in certificate.Place.
 func Server(s Settings, own *certificate.Certificate, clients *x509.CertPool) webhook.Server {
 	if !s.Enabled {
 		return nil
@@ -80,8 +78,8 @@ func Server(s Settings, own *certificate.Certificate, clients *x509.CertPool) we
 	return certificate.Server(s.Port, s.Certificates, own, clients)
 }
 
-// Setup serves the webhook in every replica of m, and, unless it is given one, has
-// each see to the certificate.
+// Setup serves the webhook in every replica of m. Unless a directory has the certificate,
+// each replica keeps it.
 func Setup(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Place, own *certificate.Certificate) error {
 	if !s.Enabled {
 		return nil

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { bridgetest.Main(m) }
 
-// served is a bridge that serves the webhook, which a real API server asks.
+// served is a bridge that serves the webhook, which a real API server calls.
 type served struct {
 	*bridgetest.Bridge
 	kube   kubernetes.Interface
@@ -41,7 +41,7 @@ func newServed(t *testing.T) *served {
 		return Setup(m, settings, scope.Namespaces{System: s.system, Chaos: b.ChaosNamespace}, certificate.Place{Host: "localhost", Namespace: s.system, Secret: Name, Configuration: s.name}, own)
 	}))
 	s.Options = func(o *manager.Options) {
-		*own = certificate.Certificate{} // a program that starts anew has none
+		*own = certificate.Certificate{} // a program that just started has none
 		o.WebhookServer = Server(settings, own, nil)
 	}
 	config := apiserver.Start(t)
@@ -62,8 +62,8 @@ func (s *served) create(namespace string, change func(*corev1.Pod)) (*corev1.Pod
 	return s.kube.CoreV1().Pods(namespace).Create(s.T.Context(), pod, metav1.CreateOptions{})
 }
 
-// waits is true once pods are held back: the API server hears of a configuration
-// some time after it was written.
+// waits is true once pods are held back: the API server reads a configuration some time
+// after it was written.
 func (s *served) waits() bool {
 	pod, err := s.create(s.Namespace, nil)
 	return err == nil && len(pod.Spec.InitContainers) == 1
@@ -136,7 +136,7 @@ func TestAWaitThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// A pod is created whatever becomes of the webhook, and as it was written.
+// A pod is created as it was written while the webhook is down.
 func TestWithoutTheWebhookPodsAreCreated(t *testing.T) {
 	s := newServed(t)
 	s.awaitServed()
@@ -147,8 +147,8 @@ func TestWithoutTheWebhookPodsAreCreated(t *testing.T) {
 	}
 }
 
-// A certificate that is lost is made anew, and the API server trusts it.
-func TestALostCertificateIsMadeAnew(t *testing.T) {
+// The bridge replaces a lost certificate, and the API server trusts the new one.
+func TestALostCertificateIsReplaced(t *testing.T) {
 	s := newServed(t)
 	s.awaitServed()
 	secrets := s.kube.CoreV1().Secrets(s.system)

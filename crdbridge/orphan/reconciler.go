@@ -1,6 +1,6 @@
-// Package orphan is the bridge's controller of workflows and chaos pods whose
-// Disruption is gone though nobody let it go: it ends them. Whatever it does
-// follows a live read that did not find the Disruption.
+// Package orphan is the bridge's controller of workflows and chaos pods whose Disruption is
+// gone although its workflow did not remove the finalizer. It ends them, always after a
+// live read that did not find the Disruption.
 package orphan
 
 import (
@@ -31,13 +31,13 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// repeatAfter is how long a workflow that was told to end is not told again.
+// repeatAfter is how long a workflow that was signalled to end is not signalled again.
 const repeatAfter = 10 * time.Minute
 
-// reconciler ends workflows whose Disruption is gone though nobody let it go:
-// its finalizer was taken off by hand, or its namespace by force. It learns of
-// it when the Disruption goes and, after a time in which no bridge ran, from the
-// chaos pods it left. Records alone are left to the sweep.
+// reconciler ends workflows whose Disruption is gone although no workflow removed its
+// finalizer: a person did, or forced the end of its namespace. It notices the deletion of a
+// Disruption. After a time in which no bridge ran, it notices the chaos pods that are left.
+// The sweep handles records without a chaos pod.
 type reconciler struct {
 	cache          client.Reader
 	live           client.Reader
@@ -45,7 +45,7 @@ type reconciler struct {
 	chaosNamespace string
 
 	mu sync.Mutex
-	// ended is when a workflow was told to end, or started.
+	// ended is when a workflow was signalled to end, or started.
 	ended map[types.UID]time.Time
 }
 
@@ -61,7 +61,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 		Named("orphan").
 		WithOptions(options).
 		Watches(&v1beta1.Disruption{}, gone()).
-		// A chaos pod that goes says nothing new of an orphan.
+		// The deletion of a chaos pod shows no orphan.
 		Watches(&corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.orphaned), builder.WithPredicates(cached.OnUpdate(cached.PodChanged), predicate.Funcs{
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
@@ -72,9 +72,9 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 	return nil
 }
 
-// gone handles Disruptions that went without having been let go. When a watch
-// was cut meanwhile, and another one has the name by now, this comes as an
-// update from the one to the other.
+// gone enqueues Disruptions that were deleted before they were over. If a watch was cut
+// meanwhile and another Disruption has the name by now, that is an update from the one to
+// the other.
 func gone() handler.TypedEventHandler[client.Object, v1beta1.DisruptionRef] {
 	type queue = workqueue.TypedRateLimitingInterface[v1beta1.DisruptionRef]
 	went := func(o client.Object, q queue) {
@@ -108,9 +108,9 @@ func (r *reconciler) orphaned(ctx context.Context, pod client.Object) []v1beta1.
 	return []v1beta1.DisruptionRef{ref}
 }
 
-// Reconcile ends what goes on without its Disruption. The cache may lag behind,
-// and this cannot be taken back: so the object is looked for live, and Temporal
-// is told only when it is not there.
+// Reconcile ends the workflow of a missing Disruption. The cache may lag behind, and an end
+// cannot be undone. So Reconcile reads live, and signals the workflow only when the object
+// is not there.
 func (r *reconciler) Reconcile(ctx context.Context, ref v1beta1.DisruptionRef) (reconcile.Result, error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Disruption"))
@@ -131,8 +131,8 @@ func (r *reconciler) Reconcile(ctx context.Context, ref v1beta1.DisruptionRef) (
 	return reconcile.Result{}, nil
 }
 
-// end tells the workflow that its Disruption is gone. Where none runs but chaos
-// pods are left, one is started, which will only clean.
+// end signals the workflow that its Disruption is gone. If none runs but chaos pods are
+// left, it starts one that only cleans up.
 func (r *reconciler) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	err := r.workflows.End(ctx, ref, "")
 	if !errors.Is(err, start.ErrNotRunning) {
@@ -145,12 +145,12 @@ func (r *reconciler) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	}
 	err = r.workflows.StartCleaning(ctx, ref)
 	if errors.Is(err, start.ErrCompleted) {
-		return nil // these chaos pods are about to go, or came late: the sweep finds them
+		return nil // these chaos pods are about to be deleted, or came late: the sweep finds them
 	}
 	return err
 }
 
-// due is false for a while after note: each of many chaos pods brings us here.
+// due is false for a while after note: each of many chaos pods enqueues its disruption.
 func (r *reconciler) due(uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// ripOff takes the finalizer off and deletes d before the bridge can put it
-// back on: its writes are held up meanwhile.
+// ripOff removes the finalizer and deletes d before the bridge can add it again: its writes
+// are held up meanwhile.
 func (b *bridge) ripOff(d *v1beta1.Disruption) {
 	b.T.Helper()
 	b.holdWrites(true)
@@ -44,26 +44,26 @@ func (b *bridge) ends(d *v1beta1.Disruption) int {
 	return len(b.Temporal.Signals(d, contract.SignalEnd))
 }
 
-// held is a Disruption with a chaos pod, of which all is told.
+// held is a Disruption with a chaos pod, whose workflow has every signal.
 func (b *bridge) held(name string) (*v1beta1.Disruption, *corev1.Pod) {
 	b.T.Helper()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt(name)
 	chaos := b.ChaosPod(d, name+"-chaos", target)
-	b.Told(d)
+	b.Informed(d)
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseHolding })
 	b.Quiet()
 	return d, chaos
 }
 
-// handledPods waits until the controller has acted on every earlier change of a chaos
-// pod: until it ends the workflow of a chaos pod made now, whose Disruption never was.
-// It has one worker, which takes one after the other.
+// handledPods waits until the controller has acted on every earlier change of a chaos pod.
+// It makes a chaos pod whose Disruption never existed, and waits for the end of its
+// workflow. The controller has one worker, which takes one after the other.
 func (b *bridge) handledPods() {
 	b.T.Helper()
-	nobody := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "nobody", UID: "nobody"}}
-	b.ChaosPod(nobody, "marker", &corev1.Pod{})
-	bridgetest.Eventually(b.T, bridgetest.Soon, "the marker's workflow is told to end", func() bool { return b.ends(nobody) > 0 })
+	marker := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "nobody", UID: "nobody"}}
+	b.ChaosPod(marker, "marker", &corev1.Pod{})
+	bridgetest.Eventually(b.T, bridgetest.Soon, "the marker's workflow is signalled to end", func() bool { return b.ends(marker) > 0 })
 }
 
 func TestADisruptionThatWasRippedOffIsEndedAtOnce(t *testing.T) {
@@ -71,15 +71,15 @@ func TestADisruptionThatWasRippedOffIsEndedAtOnce(t *testing.T) {
 	d, chaos := b.held("ripped")
 	b.ripOff(d)
 	began := time.Now()
-	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
-	t.Logf("told after %s", time.Since(began))
-	for range 5 { // what becomes of its chaos pods is no news
+	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is signalled to end", func() bool { return b.ends(d) == 1 })
+	t.Logf("signalled after %s", time.Since(began))
+	for range 5 { // changes of its chaos pods signal nothing
 		chaos.Labels["touched"] = time.Now().Format("150405.000000000")
 		b.Must(b.Kube.Update(t.Context(), chaos))
 	}
 	b.handledPods()
 	if n := b.ends(d); n != 1 {
-		t.Errorf("it is told to end %d times, want once", n)
+		t.Errorf("it is signalled to end %d times, want once", n)
 	}
 	if n := b.Temporal.Starts(d); n != 1 {
 		t.Errorf("starts = %d, want no second workflow beside the one that runs", n)
@@ -89,9 +89,9 @@ func TestADisruptionThatWasRippedOffIsEndedAtOnce(t *testing.T) {
 func TestADisruptionWithoutChaosPodsThatWasRippedOffIsEndedToo(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.Disrupt("waits-for-targets")
-	b.Told(d)
+	b.Informed(d)
 	b.ripOff(d)
-	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
+	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is signalled to end", func() bool { return b.ends(d) == 1 })
 }
 
 func TestADisruptionThatWasRippedOffWhileNoBridgeRanIsEnded(t *testing.T) {
@@ -103,7 +103,7 @@ func TestADisruptionThatWasRippedOffWhileNoBridgeRanIsEnded(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "its chaos pod gives it away", func() bool { return b.ends(d) == 1 })
 }
 
-func TestARippedOffDisruptionWhoseWorkflowIsLostIsCleanedByANewOne(t *testing.T) {
+func TestARippedOffDisruptionWithoutItsWorkflowIsCleanedByAnotherOne(t *testing.T) {
 	b := newBridge(t).start()
 	d, _ := b.held("lost")
 	b.Temporal.Answers(func(_ context.Context, call string) error {
@@ -125,12 +125,12 @@ func TestARippedOffDisruptionWhoseWorkflowIsLostIsCleanedByANewOne(t *testing.T)
 	}
 }
 
-func TestADisruptionThatWasLetGoIsNotEndedAgain(t *testing.T) {
+func TestAFinalizedDisruptionIsNotEndedAgain(t *testing.T) {
 	b := newBridge(t).start()
 	d, chaos := b.held("in-order")
 	b.Must(b.Kube.Delete(t.Context(), d))
-	bridgetest.Eventually(t, bridgetest.Soon, "it is told to end", func() bool { return b.ends(d) == 1 })
-	for _, o := range []client.Object{chaos, d} { // what the workflow does, in its order
+	bridgetest.Eventually(t, bridgetest.Soon, "it is signalled to end", func() bool { return b.ends(d) == 1 })
+	for _, o := range []client.Object{chaos, d} { // the deletions of the workflow, in its order
 		if o == d {
 			b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
 		}
@@ -138,21 +138,21 @@ func TestADisruptionThatWasLetGoIsNotEndedAgain(t *testing.T) {
 		b.Must(client.IgnoreNotFound(b.Kube.Delete(t.Context(), o, client.GracePeriodSeconds(0))))
 	}
 	later := b.Disrupt("later")
-	b.Told(later)
+	b.Informed(later)
 	b.ripOff(later) // is handled after d, by the one worker
-	bridgetest.Eventually(t, bridgetest.Soon, "the later one is told to end", func() bool { return b.ends(later) > 0 })
+	bridgetest.Eventually(t, bridgetest.Soon, "the later one is signalled to end", func() bool { return b.ends(later) > 0 })
 	if n := b.ends(d); n != 1 {
-		t.Errorf("it is told to end %d times, want once", n)
+		t.Errorf("it is signalled to end %d times, want once", n)
 	}
 }
 
-// A bridge whose cache lags behind must not end what it has not seen begin.
+// A bridge whose cache lags behind must not end a disruption that it has not seen begin.
 func TestADisruptionThatTheCacheLacksIsNotEnded(t *testing.T) {
 	b := newBridge(t)
 	cut := bridgetest.NewCut("disruptions")
 	b.Traffic.Before, b.Traffic.After = cut.Before, cut.After
 	b.start()
-	b.Told(b.Disrupt("first")) // the caches are full
+	b.Informed(b.Disrupt("first")) // the caches are full
 	cut.Down()
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	d := b.Disrupt("unseen")
@@ -161,7 +161,7 @@ func TestADisruptionThatTheCacheLacksIsNotEnded(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "it is looked for live", func() bool { return b.Traffic.Count("GET disruptions") > 0 })
 	b.handledPods()
 	if n := b.ends(d); n > 0 {
-		t.Errorf("its workflow is told to end %d times, want never", n)
+		t.Errorf("its workflow is signalled to end %d times, want never", n)
 	}
 	cut.Up()
 }
@@ -177,8 +177,8 @@ func TestADisruptionThatWasRippedOffUnseenIsEnded(t *testing.T) {
 			cut := bridgetest.NewCut("disruptions")
 			b.Traffic.Before, b.Traffic.After = cut.Before, cut.After
 			b.start()
-			d := b.Disrupt("unseen") // it has no chaos pod that could give it away
-			b.Told(d)
+			d := b.Disrupt("unseen") // it has no chaos pod that could show it
+			b.Informed(d)
 			b.Quiet()
 
 			cut.Down()
@@ -189,14 +189,14 @@ func TestADisruptionThatWasRippedOffUnseenIsEnded(t *testing.T) {
 				other = b.Disrupt("unseen")
 			}
 			cut.Up()
-			bridgetest.Eventually(t, bridgetest.Soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
-			if !cut.StartedAnew() {
+			bridgetest.Eventually(t, bridgetest.Soon, "its workflow is signalled to end", func() bool { return b.ends(d) == 1 })
+			if !cut.ListedAgain() {
 				t.Error("the watch went on where it was: nothing was missed")
 			}
 			if replaced {
-				b.Told(other)
+				b.Informed(other)
 				if n := b.ends(other); n > 0 {
-					t.Errorf("the workflow of the one that has its name now was told to end %d times", n)
+					t.Errorf("the workflow of the one that has its name now was signalled to end %d times", n)
 				}
 			}
 		})

@@ -20,7 +20,7 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// deletion makes the next write, if there is one, for a wish to delete the pod.
+// deletion makes the next write, if there is one, for a requested deletion of the pod.
 func (r *reconciler) deletion(ctx context.Context, pod *corev1.Pod) (acted bool, err error) {
 	patch, remove := podops.NextOfDeletion(pod, r.now())
 	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
@@ -38,17 +38,18 @@ func (r *reconciler) deletion(ctx context.Context, pod *corev1.Pod) (acted bool,
 type deletions struct {
 	driver     *reconciler
 	namespaces scope.Namespaces
-	// acts is true if API servers alone can call. The API server has then authorised the
+	// acts is true if only API servers can call. The API server has then authorised the
 	// user to delete the pod. Other clients could name any pod and any user.
 	acts bool
 }
 
-// Handle refuses a deletion that has to wait. If it acts it notes the wish on the pod,
-// upon which the driver begins. Otherwise the refusal says how the user notes it;
-// programs cannot read that, and their deletions pass. Whatever keeps it from noting lets
-// the pod be deleted: it would be refused for ever otherwise.
+// Handle refuses a deletion that has to wait. If it acts, it marks the pod, and the driver
+// begins. Otherwise the refusal has the command that marks it; programs cannot read that,
+// so their deletions pass. If marking fails, Handle allows the deletion: it would be
+// refused for ever otherwise.
 func (d deletions) Handle(ctx context.Context, request admission.Request) admission.Response {
-	pod, err := d.namespaces.Pod(request, admissionv1.Delete) // the driver sees no others
+	// the driver moves no pods of other namespaces
+	pod, err := d.namespaces.Pod(request, admissionv1.Delete)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
@@ -81,7 +82,7 @@ func (d deletions) Handle(ctx context.Context, request admission.Request) admiss
 		"it waits for: %s. To keep the pod remove its label %s; to delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, awaits, podops.LabelToDelete))
 }
 
-// unnoted is the answer to a deletion that nobody notes on the pod.
+// unnoted is the answer to a deletion that the bridge does not mark on the pod.
 func unnoted(pod *corev1.Pod, user string) admission.Response {
 	if slices.ContainsFunc([]string{"system:serviceaccount:", "system:node:", "system:kube-"}, func(prefix string) bool { return strings.HasPrefix(user, prefix) }) {
 		return admission.Allowed("").WithWarnings("squall: the pod is deleted without being taken out of service first: the setting webhook-client-ca is empty")
@@ -95,9 +96,9 @@ func (d deletions) note(ctx context.Context, pod *corev1.Pod) error {
 	return d.driver.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, podops.WantDeletion(pod.UID, d.driver.now())))
 }
 
-// forced is true for a deletion that gives the pod no time: by somebody who wants
-// just that, by the kubelet when its containers have ended, and by the collector of
-// pods whose node is gone.
+// forced is true for a deletion that gives the pod no time. Users request it, the kubelet
+// does when the containers have ended, and so does the collector of pods whose node is
+// gone.
 func forced(options []byte) bool {
 	var o metav1.DeleteOptions
 	return json.Unmarshal(options, &o) == nil && o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0

@@ -18,7 +18,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// newGraceful is a cluster in which deletions wait, and the bridge notes them on pods.
+// newGraceful is a cluster in which deletions wait, and the bridge marks them on pods.
 func newGraceful(t *testing.T) *cluster {
 	t.Helper()
 	clients, err := certificate.Clients(apiserver.ClientCA(t))
@@ -28,7 +28,8 @@ func newGraceful(t *testing.T) *cluster {
 	return newRefusing(t, clients)
 }
 
-// newRefusing is a cluster in which deletions wait. Without clients nobody notes them.
+// newRefusing is a cluster in which deletions wait. Without clients the bridge does not
+// mark them.
 func newRefusing(t *testing.T, clients *x509.CertPool) *cluster {
 	t.Helper()
 	c := newServed(t, "graceful-delete", GracefulDeletePath, Settings{GracefulDelete: true}, clients)
@@ -43,7 +44,7 @@ func (c *cluster) delete(name string, options metav1.DeleteOptions) error {
 	return c.client.CoreV1().Pods(c.Namespace).Delete(c.T.Context(), name, options)
 }
 
-// refused deletes a pod that has to wait, and returns what was said.
+// refused deletes a pod that has to wait, and returns the refusal.
 func (c *cluster) refused(name string, options metav1.DeleteOptions) string {
 	c.T.Helper()
 	err := c.delete(name, options)
@@ -55,9 +56,9 @@ func (c *cluster) refused(name string, options metav1.DeleteOptions) string {
 
 func deleting(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
-// rules L15, L20: a deletion that has to wait is refused, with what it waits for; it
-// begins an operation, at whose end the driver deletes the pod. A budget without room
-// is no obstacle, as it is none to a DELETE.
+// rules L15, L20: a deletion that has to wait is refused, and the refusal names what it
+// waits for. It begins an operation, at whose end the driver deletes the pod. As with any
+// DELETE, a budget without room does not prevent it.
 func TestADeletionWaits(t *testing.T) {
 	c := newGraceful(t)
 	_, err := c.client.PolicyV1().PodDisruptionBudgets(c.Namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
@@ -67,16 +68,16 @@ func TestADeletionWaits(t *testing.T) {
 	c.Must(err)
 	c.pod("web-0", "StatefulSet")
 	c.inService("web-0")
-	if said := c.refused("web-0", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); !strings.Contains(said, "it was not asked for yet") {
-		t.Errorf("a dry run is refused with %s", said)
+	if refusal := c.refused("web-0", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); !strings.Contains(refusal, "it was not asked for yet") {
+		t.Errorf("a dry run is refused with %s", refusal)
 	}
 	if pod := c.get("web-0"); podops.ToBeDeleted(pod) {
 		t.Errorf("a dry run notes a wish: %v", pod.Labels)
 	}
 	c.refused("web-0", metav1.DeleteOptions{})
 	c.until("web-0", "out of service", func(pod *corev1.Pod) bool { return gate(pod) == corev1.ConditionFalse })
-	if said := c.refused("web-0", metav1.DeleteOptions{}); !strings.Contains(said, "finalizer "+traffic) {
-		t.Errorf("it is refused with %s, want the finalizer that it waits for", said)
+	if refusal := c.refused("web-0", metav1.DeleteOptions{}); !strings.Contains(refusal, "finalizer "+traffic) {
+		t.Errorf("it is refused with %s, want the finalizer that it waits for", refusal)
 	}
 	if pod := c.get("web-0"); deleting(pod) {
 		t.Error("it is deleted while it has traffic")
@@ -90,7 +91,7 @@ func TestADeletionWaits(t *testing.T) {
 	}
 }
 
-// Who takes the wish back keeps the pod, and it comes into service again.
+// A user who removes the label keeps the pod, and it returns to service.
 func TestADeletionIsTakenBack(t *testing.T) {
 	c := newGraceful(t)
 	c.pod("web-0", "StatefulSet")
@@ -104,7 +105,8 @@ func TestADeletionIsTakenBack(t *testing.T) {
 	})
 }
 
-// What ends already, is forced, or opted out is never refused: no eviction hangs.
+// Pods that end already and deletions that are forced or opted out are never refused: no
+// eviction hangs.
 func TestDeletionsThatDoNotWait(t *testing.T) {
 	c := newGraceful(t)
 	c.pod("evicted", "ReplicaSet")
@@ -131,16 +133,17 @@ func TestDeletionsThatDoNotWait(t *testing.T) {
 	c.Must(c.delete("ours", metav1.DeleteOptions{}))
 }
 
-// Without a CA of its clients the bridge cannot tell an API server from a pod, so it writes
-// nothing: the refusal says how users have the pod deleted, and programs are not held up.
+// Without a CA of its clients the bridge cannot distinguish an API server from a pod, so it
+// writes nothing. The refusal shows users how to delete the pod, and programs are not held
+// up.
 func TestADeletionIsNotNotedForAnyClient(t *testing.T) {
 	c := newRefusing(t, nil)
 	c.pod("web-0", "StatefulSet")
 	c.inService("web-0")
 	err := c.delete("web-0", metav1.DeleteOptions{})
-	said := "kubectl -n " + c.Namespace + " label pod web-0 collaset.kusionstack.io/to-delete=true"
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), said) {
-		t.Fatalf("delete = %v, want it refused with %q", err, said)
+	refusal := "kubectl -n " + c.Namespace + " label pod web-0 collaset.kusionstack.io/to-delete=true"
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), refusal) {
+		t.Fatalf("delete = %v, want it refused with %q", err, refusal)
 	}
 	if pod := c.get("web-0"); podops.ToBeDeleted(pod) {
 		t.Errorf("the bridge wrote the label: %v", pod.Labels)

@@ -17,10 +17,10 @@ type gates struct {
 	namespaces scope.Namespaces
 }
 
-// Handle gives the pod the readiness gate, if the driver would move it: with a gate
-// that nobody answers for, a pod never becomes ready. Without one it is ready as any
-// other pod, and an operation treats it as unmanaged. Where Kuperator is, that adds
-// the same gate.
+// Handle gives the pod the readiness gate, if the driver would move it: with a gate that no
+// driver sets, a pod never becomes ready. Without the gate it becomes ready as any other
+// pod, and an operation treats it as unmanaged. Where Kuperator is installed, it adds the
+// same gate.
 func (g gates) Handle(ctx context.Context, request admission.Request) admission.Response {
 	pod, err := g.namespaces.Pod(request, admissionv1.Create)
 	if err != nil {

@@ -33,8 +33,8 @@ func (c *cluster) awaitGates() {
 	bridgetest.Eventually(c.T, bridgetest.Soon, "pods that opted in get the gate", func() bool { return len(c.gatesOf(c.Namespace, nil)) == 1 })
 }
 
-// gatesOf are those that a pod has which opted in, with none in its template, and is
-// created in the namespace by a dry run.
+// gatesOf creates a pod that opted in, without a gate in its template, by a dry run in the
+// namespace. It returns the pod's gates.
 func (c *cluster) gatesOf(namespace string, change func(*corev1.Pod)) (types []corev1.PodConditionType) {
 	c.T.Helper()
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "i"}}}}
@@ -52,8 +52,8 @@ func (c *cluster) gatesOf(namespace string, change func(*corev1.Pod)) (types []c
 
 func bare(pod *corev1.Pod) { pod.Spec.ReadinessGates = nil }
 
-// rule L22: pods that opted in get the gate, beside those of others, and no other pod
-// does, nor one of Squall itself.
+// rule L22: pods that opted in get the gate, beside other gates. No other pod gets it, nor
+// does one of Squall itself.
 func TestPodsGetTheGate(t *testing.T) {
 	c := newGated(t)
 	with := func(types ...corev1.PodConditionType) func(*corev1.Pod) {
@@ -97,8 +97,8 @@ func TestAnOperationOnAPodThatGotTheGate(t *testing.T) {
 	}
 }
 
-// rules L12, L22: while no bridge answers pods are created as they are written, and
-// nobody manages them, also when it is back.
+// rules L12, L22: while no bridge answers, pods are created as written. They stay
+// unmanaged, also when the bridge is back.
 func TestWithoutTheBridgePodsAreCreatedWithoutTheGate(t *testing.T) {
 	c := newGated(t)
 	c.Must(c.Stop())
@@ -112,8 +112,8 @@ func TestWithoutTheBridgePodsAreCreatedWithoutTheGate(t *testing.T) {
 	}
 }
 
-// rules L14, L22: where Kuperator is, that adds the gate and this webhook none; it goes on
-// when Kuperator is gone.
+// rules L14, L22: where Kuperator is installed, it adds the gate and this webhook does not.
+// The webhook resumes when Kuperator is gone.
 func TestKuperatorAddsTheGateItself(t *testing.T) {
 	c := newGated(t)
 	away := c.kuperatorThere()
@@ -122,8 +122,8 @@ func TestKuperatorAddsTheGateItself(t *testing.T) {
 	c.awaitGates()
 }
 
-// A replica that does not lead answers as well, and knows of Kuperator, but moves no pod
-// and does not say that it stands down.
+// A replica that does not lead also answers and knows of Kuperator. It moves no pod and
+// does not report that it stands down.
 func TestAReplicaThatDoesNotLeadAddsTheGate(t *testing.T) {
 	c := newGated(t)
 	c.Must(c.Stop())
@@ -154,9 +154,9 @@ func (blind) List(context.Context, client.ObjectList, ...client.ListOption) erro
 	return errors.New("no cache yet")
 }
 
-// A bridge that cannot tell who moves pods keeps no pod from being created or ready, and
-// says what it lacks.
-func TestWhereNobodyKnowsOfKuperatorNoGateIsAdded(t *testing.T) {
+// A bridge that does not know which driver moves pods prevents no pod from being created or
+// ready. It reports what it lacks.
+func TestNoGateIsAddedWhileKuperatorIsUnknown(t *testing.T) {
 	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Namespace: "shop", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 		Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"kusionstack.io/control":"true"}}}`)},

@@ -12,10 +12,10 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// endOrphan ends an operation whose disruption nobody looks after any more. Every
-// operation is ended before its disruption is over, so this one was begun after that, by
-// a worker that was given up and went on: nobody else would ever bring the pod back into
-// service. One on a pod that has a chaos pod is left to those who clean that (rule L8).
+// endOrphan ends an operation whose disruption has settled or is gone. Every operation ends
+// before its disruption is over. So a worker that had lost its task began this one later,
+// and only endOrphan brings the pod back into service. If the pod has a chaos pod, its
+// clean-up ends the operation (rule L8).
 func (p *protections) endOrphan(ctx context.Context, pod *corev1.Pod, operation podops.Operation) error {
 	d, err := p.disruption(ctx, pod.Namespace, operation)
 	if d != nil || err != nil || pod.DeletionTimestamp != nil {
@@ -33,6 +33,6 @@ func (p *protections) endOrphan(ctx context.Context, pod *corev1.Pod, operation 
 	if done, err := p.patch(ctx, pod, types.MergePatchType, patch); !done || err != nil {
 		return err
 	}
-	p.tell(ctx, pod, nil, "OperationOver", fmt.Sprintf("operation %s on pod %s was ended, as its disruption is over or gone", operation.ID, pod.Name), operation.ID)
+	p.recordEvent(ctx, pod, nil, "OperationOver", fmt.Sprintf("operation %s on pod %s was ended, as its disruption is over or gone", operation.ID, pod.Name), operation.ID)
 	return nil
 }

@@ -28,13 +28,13 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// lookAgain is after how long a protected pod is looked at though nothing told of a
+// lookAgain is after how long a protected pod is read again although no watch reported a
 // change.
 const lookAgain = 5 * time.Minute
 
-// protections takes off the finalizers by which disruptions keep others from their
-// targets when their time is over, whatever became of the worker (rule L16), and ends
-// operations of disruptions that are over. What it goes by stands on the pod.
+// protections removes the finalizers by which disruptions keep others from their targets
+// when their time is over, even if the worker is down (rule L16). It also ends operations
+// of disruptions that are over. All the facts it needs are on the pod.
 type protections struct {
 	client         client.Client
 	live           client.Reader
@@ -42,8 +42,9 @@ type protections struct {
 	chaosNamespace string
 }
 
-// SetupProtections adds that to m. It does nothing until a disruption has asked for a
-// pod, and needs the right to patch pods then, which comes with the component pod-operations.
+// SetupProtections adds that controller to m. It does nothing until a disruption has asked
+// for a pod. Then it needs the right to patch pods, which the component pod-operations
+// grants.
 func SetupProtections(m manager.Manager, chaosNamespace string) error {
 	p := &protections{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, chaosNamespace: chaosNamespace}
 	err := builder.ControllerManagedBy(m).
@@ -64,7 +65,7 @@ func operated(o client.Object) bool {
 	return ok && len(podops.Protections(pod))+len(podops.OfDisruptions(pod)) > 0
 }
 
-// over lets pass that nobody looks after a disruption any more.
+// over passes Disruptions that have settled or whose name has a new UID.
 func over() predicate.Predicate {
 	settled := func(o client.Object) bool {
 		d, ok := o.(*v1beta1.Disruption)
@@ -78,11 +79,11 @@ func over() predicate.Predicate {
 	}
 }
 
-// of are such pods of the disruption's namespace.
+// of returns the operated pods of the disruption's namespace.
 func (p *protections) of(ctx context.Context, d client.Object) (requests []reconcile.Request) {
 	var pods corev1.PodList
 	if err := p.client.List(ctx, &pods, client.UnsafeDisableDeepCopy, client.InNamespace(d.GetNamespace())); err != nil {
-		return nil // the cache is not there yet, and will tell of each pod
+		return nil // the cache is not ready, and will enqueue each pod
 	}
 	for i := range pods.Items {
 		if operated(&pods.Items[i]) {
@@ -92,8 +93,8 @@ func (p *protections) of(ctx context.Context, d client.Object) (requests []recon
 	return requests
 }
 
-// Reconcile takes off what is over, and says on the pod until when the others have to
-// wait.
+// Reconcile removes protections that are over, and writes on the pod until when the others
+// have to wait.
 func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := p.client.Get(ctx, request.NamespacedName, pod); err != nil {
@@ -131,9 +132,8 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// end takes a protection off and reports it, unless the worker has done so since the
-// watch saw the pod, or the pod is gone: then there is nothing to report. It returns
-// when to look again.
+// end removes a protection and reports it. It reports nothing if the worker has removed it
+// since the watch saw the pod, or if the pod is gone. It returns when to look again.
 func (p *protections) end(ctx context.Context, seen *corev1.Pod, operation podops.Operation, d *v1beta1.Disruption, why string) (time.Duration, error) {
 	pod := &corev1.Pod{}
 	err := p.live.Get(ctx, client.ObjectKeyFromObject(seen), pod)
@@ -151,12 +151,12 @@ func (p *protections) end(ctx context.Context, seen *corev1.Pod, operation podop
 		return time.Second, nil
 	}
 	message := fmt.Sprintf("pod %s is released, clean or not: finalizer %s was removed: %s", pod.Name, podops.FinalizerPrefix+operation.ID, why)
-	p.tell(ctx, pod, d, "ProtectionOver", message, operation.ID)
+	p.recordEvent(ctx, pod, d, "ProtectionOver", message, operation.ID)
 	return lookAgain, nil
 }
 
-// disruption is the one whose operation it is; nil if nobody looks after that any more.
-// What the cache lacks is looked for live.
+// disruption returns the one whose operation it is; nil if it is gone or settled. It reads
+// live what the cache lacks.
 func (p *protections) disruption(ctx context.Context, namespace string, operation podops.Operation) (*v1beta1.Disruption, error) {
 	var found *v1beta1.Disruption
 	find := func(some *v1beta1.DisruptionList) {
@@ -180,8 +180,8 @@ func (p *protections) disruption(ctx context.Context, namespace string, operatio
 	return found, nil
 }
 
-// patch is not done, and that is no error, when there is nothing to write, and when the
-// pod went or changed since it was read: the watch tells of that.
+// patch returns done false and no error when there is nothing to write, or when the pod was
+// deleted or changed since it was read. The watch enqueues the pod then.
 func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) (done bool, err error) {
 	if patch == nil {
 		return false, nil
@@ -194,8 +194,8 @@ func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.Pat
 	return refused == nil, nil
 }
 
-// tell warns where a user looks. Nothing waits for it.
-func (p *protections) tell(ctx context.Context, pod *corev1.Pod, d *v1beta1.Disruption, reason, message, operation string) {
+// recordEvent records a warning on the pod and the disruption. A failure is only logged.
+func (p *protections) recordEvent(ctx context.Context, pod *corev1.Pod, d *v1beta1.Disruption, reason, message, operation string) {
 	log.FromContext(ctx).Info("operation on a pod looked after", "reason", reason, "message", message)
 	about := []corev1.ObjectReference{{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
 	if d != nil {
@@ -208,7 +208,8 @@ func (p *protections) tell(ctx context.Context, pod *corev1.Pod, d *v1beta1.Disr
 	}
 }
 
-// newEvent has a name that is made from what it is about, so that it is stored once.
+// newEvent derives the name from the object, reason and key, so that the event is stored
+// once.
 func newEvent(about corev1.ObjectReference, reason, message, key string, now time.Time) *corev1.Event {
 	sum, at := sha256.Sum256([]byte(string(about.UID)+"/"+reason+"/"+key)), metav1.NewTime(now)
 	return &corev1.Event{

@@ -30,8 +30,8 @@ func TestAProtectionEnds(t *testing.T) {
 		// until is its end, limit how long others wait at most.
 		until, limit time.Duration
 		// then is what happens to a pod that is protected.
-		then func(c *cluster, d *v1beta1.Disruption, key string)
-		told string
+		then    func(c *cluster, d *v1beta1.Disruption, key string)
+		message string
 	}{
 		{"its time is over", 0, long, nil, "its time was over"},
 		{"others have waited for long enough", long, time.Second, func(c *cluster, _ *v1beta1.Disruption, _ string) {
@@ -69,12 +69,12 @@ func TestAProtectionEnds(t *testing.T) {
 			if pod = c.get("web-0"); len(pod.Finalizers) != 1 || pod.Finalizers[0] != traffic {
 				t.Errorf("finalizers = %v, want that of others", pod.Finalizers)
 			}
-			bridgetest.Eventually(t, bridgetest.Soon, "the pod tells of it", func() bool { return strings.Contains(c.eventOn("Pod"), test.told) })
+			bridgetest.Eventually(t, bridgetest.Soon, "the pod has the event", func() bool { return strings.Contains(c.eventOn("Pod"), test.message) })
 		})
 	}
 }
 
-// A protection whose time is not over stays, and who waits for it is told once until when.
+// A protection whose time is not over stays. The bridge writes once until when others wait.
 func TestAProtectionStays(t *testing.T) {
 	c := newProtected(t)
 	d := c.Create("calm")
@@ -86,26 +86,26 @@ func TestAProtectionStays(t *testing.T) {
 	c.Must(err)
 	c.Start()
 	c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelOperating+`/scale":"1"}}}`))
-	var said string
-	bridgetest.Eventually(t, bridgetest.Soon, "it is said until when", func() bool {
-		said = c.get("web-0").Labels[key]
-		return said != "" && !strings.Contains(said, ".")
+	var limit string
+	bridgetest.Eventually(t, bridgetest.Soon, "the pod has the time until when others wait", func() bool {
+		limit = c.get("web-0").Labels[key]
+		return limit != "" && !strings.Contains(limit, ".")
 	})
 	c.Must(c.Stop())
-	c.Start() // another bridge begins no new time
+	c.Start() // a restarted bridge begins no new time
 	c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelOperating+`/other":"1"}}}`))
 	c.Seen(c.get("web-0"))
-	if pod := c.get("web-0"); pod.Labels[key] != said || !operation.Protects(pod) {
-		t.Errorf("labels = %v, finalizers = %v, want it as it was: %s", pod.Labels, pod.Finalizers, said)
+	if pod := c.get("web-0"); pod.Labels[key] != limit || !operation.Protects(pod) {
+		t.Errorf("labels = %v, finalizers = %v, want it as it was: %s", pod.Labels, pod.Finalizers, limit)
 	}
-	if told := c.eventOn("Pod"); told != "" {
-		t.Errorf("told %q of what is not over", told)
+	if event := c.eventOn("Pod"); event != "" {
+		t.Errorf("event %q about what is not over", event)
 	}
 }
 
-// A bridge whose watch is late may see a protected pod that has gone meanwhile: nobody
-// may have that again.
-func TestAProtectionOfAPodThatWentIsNotTold(t *testing.T) {
+// A bridge whose watch is late may see a protected pod that was deleted meanwhile. It must
+// not report that pod as released.
+func TestAProtectionOfADeletedPodIsNotReported(t *testing.T) {
 	c := newProtected(t)
 	operation := podops.OfDisruption("nobody")
 	c.pod("web-0", "ReplicaSet")
@@ -120,14 +120,14 @@ func TestAProtectionOfAPodThatWentIsNotTold(t *testing.T) {
 	c.Must(pods.Delete(t.Context(), "web-0", metav1.DeleteOptions{GracePeriodSeconds: &none}))
 	_, err = p.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(seen)})
 	c.Must(err)
-	if told := c.eventOn("Pod"); told != "" {
-		t.Errorf("told %q of a pod that is gone", told)
+	if event := c.eventOn("Pod"); event != "" {
+		t.Errorf("event %q about a pod that is gone", event)
 	}
 }
 
-// The worker has taken the protection off, as the pod is clean, and the bridge's watch is
-// late: that others may have the pod clean or not would be untrue.
-func TestAProtectionThatTheWorkerTookOffIsNotTold(t *testing.T) {
+// The worker has removed the protection because the pod is clean, and the bridge's watch is
+// late. A report that the pod is released clean or not would be wrong.
+func TestAProtectionThatTheWorkerRemovedIsNotReported(t *testing.T) {
 	c := newProtected(t)
 	operation := podops.OfDisruption("nobody")
 	c.pod("web-0", "ReplicaSet")
@@ -140,8 +140,8 @@ func TestAProtectionThatTheWorkerTookOffIsNotTold(t *testing.T) {
 	c.Must(err)
 	_, err = p.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(seen)})
 	c.Must(err)
-	if told := c.eventOn("Pod"); told != "" {
-		t.Errorf("told %q of a protection that was over already", told)
+	if event := c.eventOn("Pod"); event != "" {
+		t.Errorf("event %q about a protection that was over already", event)
 	}
 }
 
@@ -156,7 +156,7 @@ func (l late) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ .
 	return nil
 }
 
-// newProtected has a bridge that looks after protected pods, and no driver.
+// newProtected has a bridge with the controller of protected pods, and no driver.
 func newProtected(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{drive: func() {}}
@@ -169,11 +169,11 @@ func newProtected(t *testing.T) *cluster {
 	return c
 }
 
-// eventOn is the message of the event that a protection is over, about an object of that kind.
-func (c *cluster) eventOn(kind string) string { return c.told("ProtectionOver", kind) }
+// eventOn is the message of the event that a protection is over, on an object of that kind.
+func (c *cluster) eventOn(kind string) string { return c.warning("ProtectionOver", kind) }
 
-// told is the message of the warning of that reason.
-func (c *cluster) told(reason, kind string) string {
+// warning is the message of the warning of that reason.
+func (c *cluster) warning(reason, kind string) string {
 	c.T.Helper()
 	list, err := c.client.CoreV1().Events(c.Namespace).List(c.T.Context(), metav1.ListOptions{})
 	c.Must(err)
@@ -185,8 +185,8 @@ func (c *cluster) told(reason, kind string) string {
 	return ""
 }
 
-// A worker that was given up may ask for a pod when its disruption is over: nobody but
-// the bridge gives that back. rules L6, L8
+// A worker that lost its task may ask for a pod when its disruption is over: only the
+// bridge releases the pod. rules L6, L8
 func TestAnOperationWithoutADisruptionEnds(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -213,7 +213,7 @@ func TestAnOperationWithoutADisruptionEnds(t *testing.T) {
 			test.then(c, d)
 			c.patch("web-0", operation.Begin(c.get("web-0").UID, time.Now()))
 			if !test.ends {
-				orphan := podops.OfDisruption("nobody") // what was looked at later
+				orphan := podops.OfDisruption("nobody") // this pod is read later
 				c.pod("web-1", "ReplicaSet")
 				c.patch("web-1", orphan.Begin(c.get("web-1").UID, time.Now()))
 				c.until("web-1", "no label of it is left", func(pod *corev1.Pod) bool { return !orphan.On(pod) })
@@ -223,16 +223,16 @@ func TestAnOperationWithoutADisruptionEnds(t *testing.T) {
 				return
 			}
 			c.until("web-0", "no label of it is left", func(pod *corev1.Pod) bool { return !operation.On(pod) })
-			// A person is faster: the other label of it is nobody's any more.
+			// A person removes the label first, and the other label then has no owner.
 			c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelOperationType+"/"+operation.ID+`":"chaos"}}}`))
 			c.until("web-0", "the label that was left of it is gone", func(pod *corev1.Pod) bool { return !operation.On(pod) })
-			bridgetest.Eventually(t, bridgetest.Soon, "the pod tells of it", func() bool { return strings.Contains(c.told("OperationOver", "Pod"), operation.ID) })
+			bridgetest.Eventually(t, bridgetest.Soon, "the pod has the event", func() bool { return strings.Contains(c.warning("OperationOver", "Pod"), operation.ID) })
 		})
 	}
 }
 
-// Somebody has taken a label of it off, so that Kuperator refuses its end, or ignores that:
-// the bridge ends it, and the pod comes back into service. rule L6
+// A person removed a label of the operation, so Kuperator refuses or ignores its end. The
+// bridge ends it, and the pod returns to service. rule L6
 func TestAnOperationThatLacksALabelEnds(t *testing.T) {
 	for _, kind := range []string{podops.LabelOperating, podops.LabelOperationType} {
 		t.Run(kind, func(t *testing.T) {
@@ -262,8 +262,8 @@ func TestAnOperationThatLacksALabelEnds(t *testing.T) {
 	}
 }
 
-// A bridge whose watch is late may see an operation that its driver has ended meanwhile:
-// it leaves the pod alone, and tells nobody that it ended anything.
+// A bridge whose watch is late may see an operation that its driver has ended meanwhile. It
+// leaves the pod alone and reports nothing.
 func TestAnOperationThatIsOverIsNotEndedAgain(t *testing.T) {
 	c := newProtected(t)
 	operation := podops.OfDisruption("nobody")
@@ -276,12 +276,12 @@ func TestAnOperationThatIsOverIsNotEndedAgain(t *testing.T) {
 	if pod := c.get("web-0"); operation.On(pod) {
 		t.Errorf("labels = %v, want none of the operation", pod.Labels)
 	}
-	if told := c.told("OperationOver", "Pod"); told != "" {
-		t.Errorf("told %q of an operation that was over", told)
+	if event := c.warning("OperationOver", "Pod"); event != "" {
+		t.Errorf("event %q about an operation that was over", event)
 	}
 	c.patch("web-0", operation.Begin(seen.UID, time.Now()))
 	c.Must(p.endOrphan(t.Context(), c.get("web-0"), operation))
-	if pod, told := c.get("web-0"), c.told("OperationOver", "Pod"); operation.On(pod) || told == "" {
-		t.Errorf("labels = %v, told %q; want none, and told", pod.Labels, told)
+	if pod, event := c.get("web-0"), c.warning("OperationOver", "Pod"); operation.On(pod) || event == "" {
+		t.Errorf("labels = %v, event %q; want no labels, and an event", pod.Labels, event)
 	}
 }

@@ -1,6 +1,6 @@
-// Package podops is the bridge's driver of PodOpsLifecycle, off by default: it moves
-// pods that opted in from phase to phase, for whoever operates on them, and does
-// nothing where another driver is installed.
+// Package podops is the bridge's driver of PodOpsLifecycle, off by default. It moves pods
+// that opted in from phase to phase for any operator, and does nothing where another driver
+// is installed.
 package podops
 
 import (
@@ -36,12 +36,12 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// askAgain is after how long the budgets are read again for an operation that they
-// had no room for, though no watch told of one that has more room now.
+// askAgain is after how long the budgets are read again for an operation for which they had
+// no room, although no watch reported a change.
 const askAgain = 5 * time.Minute
 
-// reconciler moves one pod by one write. It decides from the cache, as every write
-// is refused when the pod is another one by then.
+// reconciler moves one pod by one write. It decides from the cache: the API server refuses
+// a write if the pod has changed since.
 type reconciler struct {
 	client  client.Client
 	live    client.Reader
@@ -51,7 +51,7 @@ type reconciler struct {
 
 	down  prometheus.Gauge
 	mu    sync.Mutex
-	state string // what was said of other drivers last
+	state string // the state of other drivers that was logged last
 }
 
 // downGauge is on the page of a bridge that has the driver.
@@ -60,8 +60,8 @@ var downGauge = prometheus.GaugeOpts{
 	Help: "1 while the driver of pod operations does nothing because Kuperator is installed, else 0.",
 }
 
-// Setup adds the driver to m if it is wanted, and its gauge to the registry, and those
-// of its webhooks that are, for the pods of the namespaces.
+// Setup adds the driver to m if it is wanted, its gauge to the registry, and the wanted
+// webhooks for the pods of the namespaces.
 func Setup(m manager.Manager, s Settings, n scope.Namespaces, p Places, registry prometheus.Registerer) error {
 	if !s.Driver {
 		return nil
@@ -106,14 +106,14 @@ func serve(m manager.Manager, s Settings, n scope.Namespaces, p Places, r *recon
 	return err
 }
 
-// all are the pods to look at when a driver has come or gone.
+// all are the pods to enqueue when a driver was installed or removed.
 func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	if down, err := r.standsDown(ctx); down || err != nil {
 		return nil
 	}
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, client.UnsafeDisableDeepCopy, client.MatchingLabels{podops.LabelManaged: podops.ManagedValue}); err != nil {
-		return nil // the cache is not there yet, and will tell of each pod
+		return nil // the cache is not ready, and will enqueue each pod
 	}
 	for i := range pods.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
@@ -121,8 +121,8 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 	return requests
 }
 
-// asking are the pods of a namespace for which an operation asks: what changed may
-// leave room for one in a budget.
+// asking are the pods of a namespace for which an operation asks: the change may leave room
+// for one in a budget.
 func (r *reconciler) asking(ctx context.Context, changed client.Object) (requests []reconcile.Request) {
 	var pods corev1.PodList
 	err := r.client.List(ctx, &pods, client.UnsafeDisableDeepCopy, client.InNamespace(changed.GetNamespace()), client.MatchingLabels{podops.LabelManaged: podops.ManagedValue})
@@ -137,7 +137,8 @@ func (r *reconciler) asking(ctx context.Context, changed client.Object) (request
 	return requests
 }
 
-// givenBack lets pass the end of an operation on a pod, and of a pod that one had.
+// givenBack passes the end of an operation on a pod, and the deletion of a pod that one
+// had.
 func givenBack() predicate.Predicate {
 	taken := func(o client.Object) bool {
 		pod, ok := o.(*corev1.Pod)
@@ -150,7 +151,7 @@ func givenBack() predicate.Predicate {
 	}
 }
 
-// kuperator is true while Kuperator is installed. The webhooks ask, in every replica.
+// kuperator is true while Kuperator is installed. The webhooks of every replica call it.
 func (r *reconciler) kuperator(ctx context.Context) (bool, error) {
 	var list admissionv1.MutatingWebhookConfigurationList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -159,9 +160,8 @@ func (r *reconciler) kuperator(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.Items, func(c admissionv1.MutatingWebhookConfiguration) bool { return podops.OfKuperator(&c) }), nil
 }
 
-// standsDown is true while Kuperator is installed: two drivers of one pod would undo
-// each other's steps. It is asked before each write, by the replica that leads, which
-// says so.
+// standsDown is true while Kuperator is installed: two drivers of one pod would undo each
+// other's steps. The replica that leads calls it before each write and logs changes.
 func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
 	other, err := r.kuperator(ctx)
 	if err != nil {
@@ -181,8 +181,8 @@ func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
 	return other, nil
 }
 
-// Reconcile makes the next write to a pod, if there is one; the watch brings us back
-// for the one after it.
+// Reconcile makes the next write to a pod, if there is one; the watch enqueues the pod for
+// the write after it.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if down, err := r.standsDown(ctx); down || err != nil {
 		return reconcile.Result{}, err
@@ -200,7 +200,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	asks := podops.Asks(pod)
-	// Out of service already, or about to be deleted: no budget has ever kept back a DELETE.
+	// The pod is out of service already, or about to be deleted: no budget prevents a
+	// DELETE.
 	permitted := asks && (podops.Taken(pod) || r.deletes && podops.ToBeDeleted(pod))
 	if asks && !permitted {
 		var err error
@@ -217,7 +218,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if problem != nil {
-		return reconcile.Result{}, reconcile.TerminalError(problem) // only a change of the pod can mend it
+		// only a change of the pod can resolve it
+		return reconcile.Result{}, reconcile.TerminalError(problem)
 	}
 	return result, nil
 }
@@ -234,10 +236,10 @@ func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, move podops.Mov
 	return written(ctx, r.live, pod, r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// written is what the answer to a write means.
+// written interprets the answer to a write.
 func written(ctx context.Context, live client.Reader, pod *corev1.Pod, err error) error {
 	if apierrors.IsNotFound(err) || (apierrors.IsConflict(err) || apierrors.IsInvalid(err)) && changed(ctx, live, pod) {
-		return nil // it changed or went meanwhile: the watch tells of it
+		return nil // the pod changed or is gone: the watch enqueues it
 	}
 	if err != nil {
 		return fmt.Errorf("move pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -245,10 +247,9 @@ func written(ctx context.Context, live client.Reader, pod *corev1.Pod, err error
 	return nil
 }
 
-// changed is true when the pod of that name is not this one any more, or another version
-// of it: the patch of another UID is invalid, and one of another version a conflict. A
-// conflict with nothing, as a webhook may have with something else, is to be tried again:
-// no watch tells of that.
+// changed is true when the pod is gone, has another UID or another version. A patch with
+// another UID is invalid, and one with another version a conflict. A conflict without a
+// change, such as a webhook may cause, must be retried: no watch reports it.
 func changed(ctx context.Context, live client.Reader, pod *corev1.Pod) bool {
 	var now metav1.PartialObjectMetadata
 	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
@@ -256,10 +257,9 @@ func changed(ctx context.Context, live client.Reader, pod *corev1.Pod) bool {
 	return apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.ResourceVersion != pod.ResourceVersion)
 }
 
-// permitted is true when each PodDisruptionBudget that covers the pod has room for
-// it. The pods that operations have already are subtracted from what it allows, as
-// its status may not count them yet: that errs on the side of fewer. Both are read
-// live.
+// permitted is true when each PodDisruptionBudget that covers the pod has room for it. The
+// pods that operations have already are subtracted from what it allows. Its status may not
+// count them yet, and too few is the safe error. Both are read live.
 func (r *reconciler) permitted(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	var covering []policyv1.PodDisruptionBudget
 	err := live.Pages(ctx, r.live, func(page *policyv1.PodDisruptionBudgetList) {
@@ -290,8 +290,8 @@ func (r *reconciler) permitted(ctx context.Context, pod *corev1.Pod) (bool, erro
 	return slices.Min(left) >= 1, nil
 }
 
-// allowed is how many pods the budget lets be taken; none as long as its status is older
-// than its spec.
+// allowed is how many pods the budget lets be taken; 0 while its status is older than its
+// spec.
 func allowed(budget *policyv1.PodDisruptionBudget) int32 {
 	if budget.Status.ObservedGeneration < budget.Generation {
 		return 0
@@ -299,7 +299,7 @@ func allowed(budget *policyv1.PodDisruptionBudget) int32 {
 	return budget.Status.DisruptionsAllowed
 }
 
-// taken counts those of the pods that the budget covers and operations have.
+// taken counts the pods that the budget covers and operations have.
 func taken(budget *policyv1.PodDisruptionBudget, pods []corev1.Pod) (n int32) {
 	for i := range pods {
 		if podops.Taken(&pods[i]) && covers(budget, &pods[i]) {

@@ -33,15 +33,14 @@ func TestMain(m *testing.M) { bridgetest.Main(m) }
 
 const traffic = podops.FinalizerPrefix + "traffic"
 
-// cluster has pods of workloads, a kubelet and who brings traffic, both played, and
-// a driver.
+// cluster has pods of workloads, a simulated kubelet and router, and a driver.
 type cluster struct {
 	*bridgetest.Bridge
 	client  kubernetes.Interface
 	metrics *prometheus.Registry
 	// system is the namespace of Squall where the API server asks the bridge.
 	system string
-	// drive is what is to be done for the driver between two looks.
+	// drive does the driver's work between two reads.
 	drive func()
 }
 
@@ -65,9 +64,8 @@ func (c *cluster) connect() {
 	c.Must(err)
 }
 
-// newServed is a cluster whose API server asks the bridge, as the configuration of the
-// component that is shipped says, in the namespaces of the test. Clients are as in
-// certificate.Place.
+// newServed is a cluster whose API server calls the bridge in the namespaces of the test,
+// configured as the shipped component does. Clients are as in certificate.Place.
 func newServed(t *testing.T, component, path string, s Settings, clients *x509.CertPool) *cluster {
 	t.Helper()
 	s.Driver = true
@@ -88,7 +86,7 @@ func newServed(t *testing.T, component, path string, s Settings, clients *x509.C
 	return c
 }
 
-// pod makes one of a workload of that kind, which opted in.
+// pod creates a pod that opted in, of a workload of that kind.
 func (c *cluster) pod(name, owner string, changes ...func(*corev1.Pod)) {
 	c.T.Helper()
 	controller := true
@@ -106,10 +104,11 @@ func (c *cluster) pod(name, owner string, changes ...func(*corev1.Pod)) {
 	}
 	_, err := c.client.CoreV1().Pods(c.Namespace).Create(c.T.Context(), pod, metav1.CreateOptions{})
 	c.Must(err)
-	_, err = c.client.CoreV1().Pods(c.Namespace).Patch(c.T.Context(), name, types.StrategicMergePatchType, // the driver writes meanwhile
+	// The driver may write meanwhile, so this is a patch.
+	_, err = c.client.CoreV1().Pods(c.Namespace).Patch(c.T.Context(), name, types.StrategicMergePatchType,
 		[]byte(`{"status":{"phase":"Running","conditions":[{"type":"PodScheduled","status":"True"}]}}`), metav1.PatchOptions{}, "status")
 	c.Must(err)
-	c.T.Cleanup(func() { // nothing may keep it
+	c.T.Cleanup(func() { // no finalizer may keep it
 		_, _ = c.client.CoreV1().Pods(c.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	})
 }
@@ -127,7 +126,7 @@ func (c *cluster) patch(name string, patch []byte) {
 	c.Must(err)
 }
 
-// kubelet says that the pod is ready, or not, as its condition says.
+// kubelet sets the Ready condition of the pod as its readiness gate requires.
 func (c *cluster) kubelet(name string) {
 	c.T.Helper()
 	want, pod := "False", c.get(name)
@@ -142,7 +141,7 @@ func (c *cluster) kubelet(name string) {
 	c.Must(err)
 }
 
-// serve puts the finalizer of who brings traffic on, or takes it off.
+// serve adds or removes the finalizer of the router.
 func (c *cluster) serve(name string, on bool) {
 	c.T.Helper()
 	list := "null"
@@ -152,7 +151,7 @@ func (c *cluster) serve(name string, on bool) {
 	c.patch(name, []byte(`{"metadata":{"finalizers":`+list+`}}`))
 }
 
-// until lets driver and kubelet do their work until it holds.
+// until lets driver and kubelet work until holds returns true.
 func (c *cluster) until(name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	c.T.Helper()
 	var pod *corev1.Pod
@@ -215,7 +214,7 @@ func (c *cluster) wholeOperation(name string) {
 	t.Helper()
 	pod := c.until(name, "a new pod is ready", podops.Ready)
 	if _, early := pod.Labels[podops.LabelAvailable]; early {
-		t.Error("it is said to be in service before its traffic is there")
+		t.Error("it is in service before its traffic is there")
 	}
 	c.inService(name)
 	c.patch(name, chaos.Begin(c.get(name).UID, time.Now()))
@@ -262,7 +261,7 @@ func (c *cluster) kuperatorThere() (away func()) {
 	return away
 }
 
-// reconciles is how many looks the driver has ended, of all bridges of this process.
+// reconciles is how many reconciles the driver has ended, in all bridges of this process.
 func reconciles(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -284,8 +283,8 @@ func reconciles(t *testing.T) (n float64) {
 	return n
 }
 
-// rule L14: where Kuperator is the driver writes nothing, from its start on and when
-// Kuperator comes later; when it goes the driver goes on.
+// rule L14: while Kuperator is installed the driver writes nothing, from its start on and
+// when Kuperator is installed later. When Kuperator is removed the driver resumes.
 func TestTheDriverStandsDown(t *testing.T) {
 	c := newCluster(t)
 	c.pod("web-0", "StatefulSet")
@@ -319,8 +318,8 @@ func (c *cluster) showsStandingDown(want float64) {
 	}
 }
 
-// rule L13 with the driver of the bridge: a budget without room permits nothing, and
-// with room it permits no more than it has. It looks again when a budget changes, or an
+// rule L13 with the driver of the bridge: a budget without room permits nothing, and with
+// room it permits no more than it has. The driver retries when a budget changes or an
 // operation ends, and not by the clock.
 func TestTheDriverKeepsABudget(t *testing.T) {
 	c := newCluster(t)
@@ -370,7 +369,7 @@ func TestTheDriverKeepsABudget(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "the other one is permitted", func() bool { return podops.Taken(c.get(waits)) })
 }
 
-// stored answers each read with a pod, or that there is none.
+// stored answers each read with a pod, or with not found.
 type stored struct {
 	client.Reader
 	pod *corev1.Pod
@@ -385,8 +384,8 @@ func (s stored) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-// A write that meets another version, or another pod, is made again when the watch tells
-// of that; one that is refused although nothing has changed would never be.
+// A write to a pod that has another version or UID is retried when the watch reports the
+// change. After a conflict without a change no watch would retry it.
 func TestAConflictWithNothingIsTriedAgain(t *testing.T) {
 	pod := func(uid types.UID, version string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: uid, ResourceVersion: version}}
@@ -403,7 +402,7 @@ func TestAConflictWithNothingIsTriedAgain(t *testing.T) {
 		{"a conflict with a later version", pod("a", "2"), conflict, false},
 		{"a conflict with nothing", pod("a", "1"), conflict, true},
 		{"another pod of the name", pod("b", "3"), invalid, false},
-		{"a patch that nobody takes", pod("a", "1"), invalid, true},
+		{"a patch that is invalid", pod("a", "1"), invalid, true},
 		{"it is gone", nil, conflict, false},
 		{"the API server is not well", pod("a", "2"), apierrors.NewInternalError(io.EOF), true},
 	} {

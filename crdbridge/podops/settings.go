@@ -9,7 +9,7 @@ import (
 
 // Settings are what an installation chooses.
 type Settings struct {
-	// Driver moves pods. Without it the rest cannot be.
+	// Driver moves pods. The other settings need it.
 	Driver bool `mapstructure:"pod-ops-driver"`
 	// GracefulDelete refuses the deletion of a pod that has to wait.
 	GracefulDelete     bool `mapstructure:"graceful-delete"`
@@ -19,7 +19,7 @@ type Settings struct {
 	ReadinessGatePort int  `mapstructure:"readiness-gate-port"`
 }
 
-// Check says what is wrong with the settings.
+// Check returns an error if the settings contradict each other.
 func (s Settings) Check() error {
 	switch {
 	case s.Driver:
@@ -46,8 +46,8 @@ type Places struct {
 	GracefulDelete, ReadinessGate certificate.Place
 }
 
-// InCluster are the places that the components graceful-delete and readiness-gate of
-// deploy make. Clients are as in certificate.Place.
+// InCluster are the places that the components graceful-delete and readiness-gate of deploy
+// make. Clients are as in certificate.Place.
 func InCluster(systemNamespace string, clients *x509.CertPool) Places {
 	p := Places{certificate.InCluster(GracefulDelete, systemNamespace), certificate.InCluster(ReadinessGate, systemNamespace)}
 	p.GracefulDelete.Validating = true

@@ -1,6 +1,6 @@
-// Package queue says how many keys the bridge's controllers work on together
-// and how they try again: soon at first, and never so rarely that a Temporal
-// that is back stays unnoticed for long.
+// Package queue sets how many keys the bridge's controllers work on together and how they
+// retry. The first retry comes soon. The longest pause is short enough to notice soon that
+// Temporal is back.
 package queue
 
 import (

@@ -1,7 +1,7 @@
-// Package requester serves the admission webhook that notes on each Disruption, and
-// on what makes Disruptions, who asked for it. It changes two annotations and nothing
-// else. Without it nobody knows; whoever writes something else than the own name is
-// refused by the API server itself (deploy/admission.yaml).
+// Package requester serves the admission webhook that records the requester on each
+// Disruption, and on each object that makes Disruptions. It changes two annotations and
+// nothing else. Without it requesters are unknown. An admission policy
+// (deploy/admission.yaml) refuses a name other than the user's own.
 package requester
 
 import (
@@ -53,9 +53,9 @@ func Setup(m manager.Manager, s Settings, p certificate.Place) error {
 	return certificate.Serve(m, "requesters", s.Port, Path, admission.HandlerFunc(handle), p)
 }
 
-// handle notes the user on what is created, and on a cron, rollout or scenario whose
-// spec changes: its next runs are asked for by whoever wrote that. Anything else keeps
-// what was noted.
+// handle records the user on a created object, and on a cron, rollout or scenario whose
+// spec changes: the user who wrote the spec requests its next runs. Any other update keeps
+// the recorded requester.
 func handle(_ context.Context, request admission.Request) admission.Response {
 	var now, before unstructured.Unstructured
 	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { bridgetest.Main(m) }
 
-// cluster has an API server that asks the bridge, as the configuration that is shipped
-// says, about what users of the group shop do.
+// cluster has an API server that calls the bridge for requests of the group shop, with the
+// shipped configuration.
 type cluster struct {
 	*bridgetest.Bridge
 	config *rest.Config
@@ -53,7 +53,7 @@ func begin(t *testing.T) *cluster {
 	return c
 }
 
-// as has the resources of the namespace for a user, who may do everything.
+// as returns the resources of the namespace for a user with every right.
 func (c *cluster) as(user, resource string) dynamic.ResourceInterface {
 	config := rest.CopyConfig(c.config)
 	if user != "" {
@@ -62,7 +62,7 @@ func (c *cluster) as(user, resource string) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: resource}).Namespace(c.Namespace)
 }
 
-// sample is the one that is shipped, with another name.
+// sample is the shipped sample of that file, with another name.
 func (c *cluster) sample(file, name string) *unstructured.Unstructured {
 	c.T.Helper()
 	text, err := os.ReadFile("../../deploy/samples/" + file + ".yaml")
@@ -99,8 +99,9 @@ func (c *cluster) patch(user, resource, name, body string) (*unstructured.Unstru
 	return c.as(user, resource).Patch(c.T.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
 }
 
-// rule S19: it is noted who created it, whatever the manifest says; that stays whoever
-// changes it, but for a cron, rollout or scenario whose spec somebody writes anew.
+// rule S19: the webhook records the creator, whatever the manifest contains. Later editors
+// do not replace the creator, except for a cron, rollout or scenario whose spec they
+// change.
 func TestWhoAskedIsNoted(t *testing.T) {
 	c := begin(t)
 	for resource, file := range map[string]string{
@@ -136,8 +137,8 @@ func TestWhoAskedIsNoted(t *testing.T) {
 	}
 }
 
-// What is noted belongs to nobody who applies: applying the same again, also while the
-// webhook is away, would take it off otherwise, which the API server refuses.
+// No user who applies owns the recorded annotations. Otherwise applying the same manifest
+// while the webhook is away would remove them, and the API server would refuse that.
 func TestWhoAppliesDoesNotOwnWhatIsNoted(t *testing.T) {
 	c := begin(t)
 	applied := c.sample("container-failure", "applied")

@@ -1,7 +1,6 @@
-// Package rollout is the bridge's controller of DisruptionRollouts: it watches the
-// workload of each, says in status which containers it has, as hashes, and starts a
-// workflow for each release. It begins no run: the workflow does, once the release
-// is rolled out.
+// Package rollout is the bridge's controller of DisruptionRollouts. It watches the workload
+// of each, writes hashes of its containers into status, and starts a workflow for each
+// release. It begins no run: the workflow does, once the release is rolled out.
 package rollout
 
 import (
@@ -31,10 +30,10 @@ import (
 const (
 	// fieldManager owns the finalizer, and what the bridge writes into status.
 	fieldManager = client.FieldOwner("squall-bridge-rollout")
-	// staleAfter is when to try again after a write hit an old version.
+	// staleAfter is when to retry after a write hit an old version.
 	staleAfter = time.Second
-	// recheck is how often a run without an end is looked for in Temporal, which may have
-	// been restored from a backup.
+	// recheck is how often the bridge checks that a run without an end still has its
+	// workflow: Temporal may have been restored from a backup.
 	recheck = 10 * time.Minute
 )
 
@@ -60,7 +59,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows) error {
 	err = builder.ControllerManagedBy(m).
 		Named("rollout").
 		WithOptions(queue.Options[reconcile.Request]()).
-		// A deletion is a new generation too; what is written into status is none.
+		// A deletion is a new generation too; the status that we write is none.
 		For(&v1beta1.DisruptionRollout{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(r.runs.ThatWaits(func() client.Object { return &v1beta1.DisruptionRollout{} }))).
 		WatchesRawSource(source.Channel(workloads.changed, &handler.EnqueueRequestForObject{})).
@@ -104,7 +103,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	release, listed := r.workloads.follow(o)
 	if !listed {
-		return reconcile.Result{}, nil // it comes back once it is
+		return reconcile.Result{}, nil // the watch enqueues it once it is listed
 	}
 	result, err := retry(r.keep(ctx, o, state{release, time.Now()}))
 	if result.IsZero() && o.Status.Releases > 0 {
@@ -113,8 +112,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
-// keep writes what was seen before a workflow is started for it: whatever is in
-// status is started for, also after a crash, and once.
+// keep writes a release into status before it starts the workflow. So each release in
+// status is started once, also after a crash.
 func (r *reconciler) keep(ctx context.Context, o *v1beta1.DisruptionRollout, s state) error {
 	if err := r.write(ctx, o, func() { s.note(o) }); err != nil {
 		return err
@@ -124,7 +123,7 @@ func (r *reconciler) keep(ctx context.Context, o *v1beta1.DisruptionRollout, s s
 		refused = r.startRun(ctx, o)
 	}
 	if ctx.Err() != nil {
-		return nil // the bridge is stopping, which says nothing about Temporal
+		return nil // the bridge is stopping: the error does not come from Temporal
 	}
 	err := r.write(ctx, o, func() { s.show(o, refused) })
 	if refused != nil {
@@ -133,8 +132,8 @@ func (r *reconciler) keep(ctx context.Context, o *v1beta1.DisruptionRollout, s s
 	return errors.Join(err, refused)
 }
 
-// startRun starts the workflow of the last release unless it was started. It starts it again
-// if it was terminated, or if the run began and status does not say how it ended.
+// startRun starts the workflow of the last release unless it was started. It starts it
+// again if it was terminated, or if the run began and status has no end of it.
 func (r *reconciler) startRun(ctx context.Context, o *v1beta1.DisruptionRollout) error {
 	release := contract.Release{
 		Number: o.Status.Releases, SeenAt: o.Status.LastContainerChangeTime.UTC(),
@@ -162,8 +161,8 @@ func unfinished(o *v1beta1.DisruptionRollout) bool {
 	return last.EndedAt == nil && last.ScheduledAt.Equal(o.Status.LastContainerChangeTime)
 }
 
-// end has the run cleaned that goes on; then the rollout may go. While it waits, the
-// run's going comes back here.
+// end deletes the run under way, then removes the rollout's finalizer. While it waits, the
+// deletion of the run enqueues the rollout again.
 func (r *reconciler) end(ctx context.Context, o *v1beta1.DisruptionRollout) error {
 	gone, err := r.runs.EndRun(ctx, o)
 	if err != nil {
@@ -175,7 +174,7 @@ func (r *reconciler) end(ctx context.Context, o *v1beta1.DisruptionRollout) erro
 	return r.write(ctx, o, func() { deleted(o) })
 }
 
-// retry treats an outdated write as what it is: no error, a newer version is coming.
+// retry turns an outdated write into a later attempt: a newer version is coming.
 func retry(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: staleAfter}, nil

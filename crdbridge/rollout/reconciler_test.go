@@ -112,7 +112,7 @@ func (b *bridge) create(name string) *v1beta1.DisruptionRollout {
 	return r
 }
 
-// see reads r anew; false if it is gone.
+// see reads r again; false if it is gone.
 func (b *bridge) see(r *v1beta1.DisruptionRollout) bool {
 	b.T.Helper()
 	now := &v1beta1.DisruptionRollout{}
@@ -122,17 +122,17 @@ func (b *bridge) see(r *v1beta1.DisruptionRollout) bool {
 	return err == nil
 }
 
-// says waits until r has that reason, of its present spec.
-func (b *bridge) says(r *v1beta1.DisruptionRollout, reason string) {
+// waitsFor waits until the condition of r has that reason, for its present spec.
+func (b *bridge) waitsFor(r *v1beta1.DisruptionRollout, reason string) {
 	b.T.Helper()
-	bridgetest.Eventually(b.T, bridgetest.Soon, r.Name+" says "+reason, func() bool {
+	bridgetest.Eventually(b.T, bridgetest.Soon, r.Name+" has reason "+reason, func() bool {
 		b.see(r)
 		found := meta.FindStatusCondition(r.Status.Conditions, v1beta1.ConditionWatching)
 		return found != nil && found.Reason == reason && found.ObservedGeneration == r.Generation
 	})
 }
 
-// released waits until n releases were seen, and handed to Temporal.
+// released waits until n releases were seen and their workflows started.
 func (b *bridge) released(r *v1beta1.DisruptionRollout, n int64) contract.Release {
 	b.T.Helper()
 	bridgetest.Eventually(b.T, bridgetest.Soon, fmt.Sprintf("release %d of %s was started for", n, r.Name), func() bool {
@@ -149,7 +149,7 @@ func (b *bridge) released(r *v1beta1.DisruptionRollout, n int64) contract.Releas
 	return release
 }
 
-// started is what the workflow for a release was started with, nil if there is none.
+// started is the input of the workflow for a release, nil if there is none.
 func (b *bridge) started(r *v1beta1.DisruptionRollout, release contract.Release) *contract.CronInput {
 	b.T.Helper()
 	id := contract.RolloutWorkflowID(contract.CronRef{Namespace: r.Namespace, Name: r.Name, UID: r.UID}, release)
@@ -173,12 +173,12 @@ func TestAReleaseBeginsOneWorkflow(t *testing.T) {
 	b := begin(t)
 	b.deploy()
 	r := b.create("releases")
-	b.says(r, reasonWatching)
+	b.waitsFor(r, reasonWatching)
 	first := b.released(r, 0) // the first sight is none
 	if !slices.Contains(r.Finalizers, v1beta1.CronFinalizer) || first.Containers == "" || r.Status.ObservedTarget != "deployment shop" {
 		t.Errorf("finalizers %v, status %+v", r.Finalizers, r.Status)
 	}
-	// None of these is a release; what comes after them is the first.
+	// No edit of these is a release; the edit after them is the first.
 	b.edit(`{"spec":{"replicas":3}}`)
 	b.edit(`{"metadata":{"labels":{"team":"web"}},"spec":{"template":{"metadata":{"labels":{"build":"7"},"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`)
 	b.release(2)
@@ -187,7 +187,7 @@ func TestAReleaseBeginsOneWorkflow(t *testing.T) {
 	if in == nil || in.Release == nil || *in.Release != one || in.Cron.UID != r.UID || !in.Cron.Rollout() {
 		t.Errorf("started with %+v, want %+v", in, one)
 	}
-	// A value of the environment is one too, and stays where it is.
+	// A value of the environment is a release too, and is stored nowhere else.
 	b.edit(`{"spec":{"template":{"spec":{"containers":[{"name":"main","env":[{"name":"PASSWORD","value":"hunter3"}]}]}}}}`)
 	b.released(r, 2)
 	text, err := yaml.Marshal(r.Status)
@@ -195,7 +195,8 @@ func TestAReleaseBeginsOneWorkflow(t *testing.T) {
 	if strings.Contains(string(text), "hunter") || strings.Contains(string(text), "PASSWORD") || len(r.Status.LatestContainersHash) != 64 {
 		t.Errorf("status tells what is in the containers:\n%s", text)
 	}
-	// Back to what it was: a release like any other, later than the one before.
+	// An edit back to earlier containers is a release like any other, later than the one
+	// before.
 	b.edit(`{"spec":{"template":{"spec":{"containers":[{"name":"main","env":[{"name":"PASSWORD","value":"hunter2"}]}]}}}}`)
 	if back := b.released(r, 3); back.Containers != one.Containers || !back.SeenAt.After(one.SeenAt) || b.started(r, back) == nil {
 		t.Errorf("release 3 is %+v, and its workflow started with %+v", back, b.started(r, back))
@@ -204,26 +205,26 @@ func TestAReleaseBeginsOneWorkflow(t *testing.T) {
 	b.released(r, 4)
 
 	b.Must(b.Kube.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":true}}`))))
-	b.says(r, reasonPaused)
+	b.waitsFor(r, reasonPaused)
 	b.Must(b.Kube.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":false,"targetResource":{"kind":"statefulset"}}}`))))
-	b.says(r, reasonMissing)
+	b.waitsFor(r, reasonMissing)
 	if r.Status.TargetResourcePreviouslyMissing == nil {
-		t.Error("nothing says since when the workload is missing")
+		t.Error("status lacks since when the workload is missing")
 	}
 	b.Must(b.Kube.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"targetResource":{"kind":"deployment"}}}`))))
-	b.says(r, reasonWatching)
+	b.waitsFor(r, reasonWatching)
 	if b.released(r, 4); r.Status.TargetResourcePreviouslyMissing != nil {
-		t.Error("the workload is there, and said to be missing")
+		t.Error("the workload exists, and status has it as missing")
 	}
 }
 
-// rule C8: nothing is lost while the bridge or Temporal is away, and only the last
-// release of several counts.
-func TestAReleaseWhileNobodyLooks(t *testing.T) {
+// rule C8: no release is lost while the bridge or Temporal is away, and only the last of
+// several counts.
+func TestAReleaseWhileTheBridgeIsAway(t *testing.T) {
 	b := beginOn(t, temporalserver.New(t).Start())
 	b.deploy()
 	r := b.create("releases")
-	b.says(r, reasonWatching)
+	b.waitsFor(r, reasonWatching)
 	b.Stop()
 	b.release(2)
 	b.release(3)
@@ -234,23 +235,23 @@ func TestAReleaseWhileNobodyLooks(t *testing.T) {
 	}
 	b.server.Kill()
 	b.release(4)
-	b.says(r, "TemporalUnreachable")
+	b.waitsFor(r, "TemporalUnreachable")
 	seen := r.Status.LastContainerChangeTime
 	b.server.Start()
 	two := b.released(r, 2)
-	b.says(r, reasonWatching)
+	b.waitsFor(r, reasonWatching)
 	if in := b.started(r, two); in == nil || !in.Release.SeenAt.Equal(seen.Time) {
 		t.Errorf("started with %+v, want what was seen at %s", in, seen)
 	}
 }
 
-// A workflow that a person terminates is started again, though nothing in the cluster
-// changes; one that completed is not. N6
+// The bridge restarts a workflow that a person terminated, though nothing in the cluster
+// changes; it does not restart one that completed. N6
 func TestAWorkflowOfARolloutIsTerminated(t *testing.T) {
 	b := begin(t)
 	b.deploy()
 	r := b.create("releases")
-	b.says(r, reasonWatching)
+	b.waitsFor(r, reasonWatching)
 	b.release(2)
 	release := b.released(r, 1)
 	id := contract.RolloutWorkflowID(contract.CronRef{Namespace: r.Namespace, Name: r.Name, UID: r.UID}, release)
@@ -284,13 +285,13 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// rule C5: the run goes first, and cleans; what only has its name stays.
+// rule C5: the run is deleted first, and cleans up; another Disruption of its name stays.
 func TestADeletedRolloutEndsItsRun(t *testing.T) {
 	b := begin(t)
 	b.deploy()
 	r, other := b.create("releases"), b.create("others")
-	b.says(r, reasonWatching)
-	b.says(other, reasonWatching)
+	b.waitsFor(r, reasonWatching)
+	b.waitsFor(other, reasonWatching)
 	controller := true
 	run := b.Create(r.ChildName(), func(d *v1beta1.Disruption) {
 		d.Finalizers = []string{v1beta1.DisruptionFinalizer}
@@ -301,7 +302,7 @@ func TestADeletedRolloutEndsItsRun(t *testing.T) {
 	b.Must(b.Kube.Delete(t.Context(), other.DeepCopy()))
 	bridgetest.Eventually(t, bridgetest.Soon, "the run is being deleted", func() bool { return b.Get(run).DeletionTimestamp != nil })
 	bridgetest.Eventually(t, bridgetest.Soon, "the other rollout is gone", func() bool { return !b.see(other.DeepCopy()) })
-	b.says(r, reasonDeleted)
+	b.waitsFor(r, reasonDeleted)
 	b.Must(b.Kube.Patch(t.Context(), run, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	bridgetest.Eventually(t, bridgetest.Soon, "the rollout is gone, after its run", func() bool { return !b.see(r.DeepCopy()) })
 	if b.Get(namesake).DeletionTimestamp != nil {

@@ -29,10 +29,9 @@ type state struct {
 	now     time.Time
 }
 
-// note puts into status which containers the workload has. Other ones than before
-// are a release; those of a workload that is seen for the first time are none. A
-// workload that is gone leaves the last ones in place, to be compared with when
-// it is back.
+// note puts the workload's containers into status. Other containers than before are a
+// release; those of a workload that is seen for the first time are none. For a workload
+// that is gone the last ones stay, for comparison when it is back.
 func (s state) note(o *v1beta1.DisruptionRollout) {
 	if s.release == nil {
 		return
@@ -57,8 +56,8 @@ func (s state) note(o *v1beta1.DisruptionRollout) {
 	known.LastContainerChangeTime = &seen
 }
 
-// show puts into status whether releases are seen, and that a workflow was started
-// for the last one unless Temporal refused.
+// show puts into status whether releases are seen, and that a workflow was started for the
+// last one unless Temporal refused.
 func (s state) show(o *v1beta1.DisruptionRollout, refused error) {
 	condition := metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonWatching, Message: "A run begins once a release is rolled out."}
 	if refused == nil {
@@ -82,7 +81,7 @@ func (s state) show(o *v1beta1.DisruptionRollout, refused error) {
 	set(o, condition)
 }
 
-// deleted is for a rollout that waits for its run.
+// deleted marks a rollout that is being deleted and waits for its run.
 func deleted(o *v1beta1.DisruptionRollout) {
 	set(o, metav1.Condition{Status: metav1.ConditionFalse, Reason: reasonDeleted, Message: "It is being deleted, and its last run cleans."})
 }
@@ -92,8 +91,8 @@ func set(o *v1beta1.DisruptionRollout, condition metav1.Condition) {
 	meta.SetStatusCondition(&o.Status.Conditions, condition)
 }
 
-// write writes what change changes in status, unless the rollout is not any more
-// what it was when it was read.
+// write writes the status that change makes, unless the rollout has changed since it was
+// read.
 func (r *reconciler) write(ctx context.Context, o *v1beta1.DisruptionRollout, change func()) error {
 	before := o.DeepCopy()
 	change()

@@ -21,13 +21,12 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// watches are those on the workloads that rollouts name, and on no others. Of a
-// workload only the hashes of its containers are kept. It is safe for concurrent
-// use.
+// watches has one watch for each workload that a rollout names. It keeps only the hashes of
+// the containers. It is safe for concurrent use.
 type watches struct {
 	client kubernetes.Interface
-	// changed has an event for a rollout whenever its workload came, went, or has
-	// other containers.
+	// changed has an event for a rollout whenever its workload is created or deleted, or
+	// gets other containers.
 	changed chan event.GenericEvent
 
 	// Group ends the watches with the bridge.
@@ -54,8 +53,8 @@ func newWatches(cluster *rest.Config) (*watches, error) {
 	}, nil
 }
 
-// follow watches the workload of r, and says what it is: listed is false before
-// the API server has told, and release nil if there is none.
+// follow watches the workload of r and returns its release. listed is false before the API
+// server has answered, and release is nil if there is no workload.
 func (w *watches) follow(r *v1beta1.DisruptionRollout) (release *kube.Release, listed bool) {
 	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	w.mu.Lock()
@@ -93,23 +92,23 @@ func (w *watches) begin(rollout types.NamespacedName, target v1beta1.TargetResou
 	one := fields.OneTermEqualSelector(metav1.ObjectNameField, target.Name)
 	list := cache.NewListWatchFromClient(w.client.AppsV1().RESTClient(), resource, rollout.Namespace, one)
 	watched := &watch{target: target, stop: stop, informer: cache.NewSharedIndexInformer(kube.QuickReconnect(list), object, 0, cache.Indexers{})}
-	tell := func() { w.tell(ctx, rollout) }
-	// Both fail only for an informer that has begun or ended.
+	enqueue := func() { w.enqueue(ctx, rollout) }
+	// Both calls fail only for an informer that has begun or ended.
 	_ = watched.informer.SetTransform(strip)
 	_, _ = watched.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { tell() }, DeleteFunc: func(any) { tell() },
+		AddFunc: func(any) { enqueue() }, DeleteFunc: func(any) { enqueue() },
 		UpdateFunc: func(before, after any) {
 			if releaseOf(before) != releaseOf(after) {
-				tell()
+				enqueue()
 			}
 		},
 	})
-	w.Run(ctx, tell, watched.informer) // it tells also of a workload that is not there
+	w.Run(ctx, enqueue, watched.informer) // enqueues also if the workload does not exist
 	return watched
 }
 
-// tell has a rollout looked at.
-func (w *watches) tell(ctx context.Context, rollout types.NamespacedName) {
+// enqueue makes the controller reconcile a rollout.
+func (w *watches) enqueue(ctx context.Context, rollout types.NamespacedName) {
 	r := &v1beta1.DisruptionRollout{ObjectMeta: metav1.ObjectMeta{Namespace: rollout.Namespace, Name: rollout.Name}}
 	select {
 	case w.changed <- event.GenericEvent{Object: r}:
@@ -117,7 +116,7 @@ func (w *watches) tell(ctx context.Context, rollout types.NamespacedName) {
 	}
 }
 
-// release is what the workload is, nil if there is none.
+// release is the release of the workload, nil if there is none.
 func (w *watch) release() *kube.Release {
 	for _, object := range w.informer.GetStore().List() {
 		release := releaseOf(object)
@@ -126,13 +125,13 @@ func (w *watch) release() *kube.Release {
 	return nil
 }
 
-// stripped is what is kept of a workload.
+// stripped is the part of a workload that the cache keeps.
 type stripped struct {
 	metav1.PartialObjectMetadata
 	release kube.Release
 }
 
-// DeepCopyObject makes it an object of its own type.
+// DeepCopyObject returns an object of the same type.
 func (s *stripped) DeepCopyObject() runtime.Object {
 	return &stripped{*s.DeepCopy(), s.release}
 }

@@ -1,7 +1,6 @@
-// Package runs is what the bridge does alike for everything that has Disruptions
-// as its runs, DisruptionCrons and DisruptionRollouts: the finalizer, the end of
-// the runs under way when their parent is deleted, and the words for a Temporal that
-// is away.
+// Package runs handles the runs of DisruptionCrons, DisruptionRollouts and
+// DisruptionScenarios. It has the finalizer, the end of the runs under way when their
+// parent is deleted, and the condition while Temporal is away.
 package runs
 
 import (
@@ -25,10 +24,10 @@ import (
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
-// ReasonRefused is why a condition is False that Temporal does not let be true.
+// ReasonRefused is the reason of a condition that is False because Temporal refuses.
 const ReasonRefused = "TemporalRefused"
 
-// Parent is what has runs.
+// Parent is an object that has runs.
 type Parent interface {
 	client.Object
 	// ChildName is the name of all of its runs, and Owns is true for those.
@@ -41,12 +40,13 @@ type Keeper struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Kind is that of the parents, Owner the field manager of what is written.
+	// Kind is that of the parents, Owner the field manager of the writes.
 	Kind  string
 	Owner client.FieldOwner
 }
 
-// EnsureFinalizer comes before the first run, whose cleaning the parent waits for.
+// EnsureFinalizer adds the finalizer before the first run: the parent waits until its runs
+// are clean.
 func (k Keeper) EnsureFinalizer(ctx context.Context, p client.Object) error {
 	before, ok := p.DeepCopyObject().(client.Object)
 	if !ok || !controllerutil.AddFinalizer(p, v1beta1.CronFinalizer) {
@@ -59,7 +59,7 @@ func (k Keeper) EnsureFinalizer(ctx context.Context, p client.Object) error {
 	return nil
 }
 
-// RemoveFinalizer lets a parent go.
+// RemoveFinalizer removes the finalizer of a parent.
 func (k Keeper) RemoveFinalizer(ctx context.Context, p client.Object) error {
 	patch, found := kube.FinalizerPatch(p, v1beta1.CronFinalizer)
 	if !found {
@@ -72,8 +72,8 @@ func (k Keeper) RemoveFinalizer(ctx context.Context, p client.Object) error {
 	return nil
 }
 
-// EndRun deletes the run under way, whose own workflow cleans. It is looked for
-// live: one that was just begun is not in the cache yet.
+// EndRun deletes the run under way, whose own workflow cleans up. It reads live: a run that
+// just began is not in the cache yet.
 func (k Keeper) EndRun(ctx context.Context, p Parent) (gone bool, err error) {
 	d := &v1beta1.Disruption{}
 	err = k.Live.Get(ctx, client.ObjectKey{Namespace: p.GetNamespace(), Name: p.ChildName()}, d)
@@ -86,11 +86,11 @@ func (k Keeper) EndRun(ctx context.Context, p Parent) (gone bool, err error) {
 	if err = client.IgnoreNotFound(err); err != nil {
 		return false, fmt.Errorf("end the run of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
 	}
-	return false, nil // its going comes back here
+	return false, nil // the deletion of the run enqueues the parent again
 }
 
-// EndRuns deletes all runs of p that are not over, of which some go on side by side.
-// gone is true when none is left of them; those that are over stay to be read.
+// EndRuns deletes all runs of p that are not over; several may run side by side. gone is
+// true when none of them is left; runs that are over stay to be read.
 func (k Keeper) EndRuns(ctx context.Context, p client.Object, marked client.MatchingLabels, owns func(*v1beta1.Disruption) bool) (gone bool, err error) {
 	var running []*v1beta1.Disruption
 	err = live.Pages(ctx, k.Live, func(page *v1beta1.DisruptionList) {
@@ -108,10 +108,10 @@ func (k Keeper) EndRuns(ctx context.Context, p client.Object, marked client.Matc
 			return false, fmt.Errorf("end the runs of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
 		}
 	}
-	return len(running) == 0, nil // their going comes back here
+	return len(running) == 0, nil // the deletion of each run enqueues the parent again
 }
 
-// delete asks for the end of exactly this disruption, once.
+// delete deletes exactly this disruption, once.
 func (k Keeper) delete(ctx context.Context, d *v1beta1.Disruption) error {
 	if d.DeletionTimestamp != nil {
 		return nil
@@ -119,8 +119,8 @@ func (k Keeper) delete(ctx context.Context, d *v1beta1.Disruption) error {
 	return k.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID})
 }
 
-// ThatWaits finds the parent that goes when a run is gone, of which one is made by
-// empty.
+// ThatWaits maps a run to its parent if the parent is being deleted. empty makes an object
+// of the parent's type.
 func (k Keeper) ThatWaits(empty func() client.Object) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []reconcile.Request {
 		owner := metav1.GetControllerOf(object)
@@ -136,8 +136,8 @@ func (k Keeper) ThatWaits(empty func() client.Object) handler.MapFunc {
 	}
 }
 
-// Failed words an error of Temporal so that repeating it yields the same words;
-// status would otherwise be written at every attempt.
+// Failed returns the reason and message for an error of Temporal. The same error always has
+// the same message, or each attempt would write the status.
 func Failed(err error) (reason, message string) {
 	if temporal.Unreachable(err) {
 		return condition.ReasonUnreachable, "Temporal cannot be reached. Squall retries until it is back."

@@ -1,6 +1,6 @@
-// Package scenario is the bridge's controller of DisruptionScenarios: it starts the
-// workflow of each, and tells it when a disruption of it is over, a person has
-// approved a step, or the scenario is deleted. What follows the workflow decides.
+// Package scenario is the bridge's controller of DisruptionScenarios. It starts the
+// workflow of each. It signals when one of its disruptions is over, a person has approved a
+// step, or the scenario is deleted. The workflow decides what follows.
 package scenario
 
 import (
@@ -31,7 +31,7 @@ import (
 const (
 	// fieldManager owns the finalizer, and what the bridge writes into status.
 	fieldManager = client.FieldOwner("squall-bridge-scenario")
-	// staleAfter is when to try again after a write hit an old version.
+	// staleAfter is when to retry after a write hit an old version.
 	staleAfter = time.Second
 )
 
@@ -53,6 +53,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows) error {
 		For(&v1beta1.DisruptionScenario{}).
 		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(scenarioOf)).
 		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(workflows.Problems.PollersChanged, handler.EnqueueRequestsFromMapFunc(r.unfinished))).
 		Complete(r)
 	if err = errors.Join(err, m.Add(terminations)); err != nil {
 		return fmt.Errorf("build the controller of DisruptionScenarios: %w", err)
@@ -60,7 +61,8 @@ func Setup(m manager.Manager, workflows *temporal.Workflows) error {
 	return nil
 }
 
-// lost is the scenario of a workflow that was terminated: it starts again.
+// lost is the scenario of a workflow that was terminated; the controller starts the
+// workflow again.
 func lost(workflowID string) client.Object {
 	ref, ours := contract.ParseScenarioWorkflowID(workflowID)
 	if !ours {
@@ -71,7 +73,7 @@ func lost(workflowID string) client.Object {
 	return s
 }
 
-// scenarioOf finds the scenario that waits for a disruption that is over, or goes.
+// scenarioOf finds the scenario of a disruption that is over or being deleted.
 func scenarioOf(_ context.Context, object client.Object) []reconcile.Request {
 	owner := metav1.GetControllerOf(object)
 	d, ok := object.(*v1beta1.Disruption)
@@ -81,9 +83,9 @@ func scenarioOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}}}
 }
 
-// Reconcile makes sure that a scenario has its finalizer and its workflow, and that
-// this knows what it waits for. All of that may be repeated: it sends what is so,
-// and keeps nothing in mind.
+// Reconcile makes sure that a scenario has its finalizer and its workflow, and that the
+// workflow has the signals it waits for. All of that may be repeated: Reconcile sends the
+// current facts and keeps no state.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	s := &v1beta1.DisruptionScenario{}
 	if err := r.client.Get(ctx, req.NamespacedName, s); err != nil {
@@ -98,21 +100,26 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.runs.EnsureFinalizer(ctx, s); err != nil {
 		return r.retry(ctx, s, err)
 	}
-	return r.retry(ctx, s, r.keep(ctx, s))
+	err := r.keep(ctx, s)
+	if err == nil {
+		err = r.showProblem(ctx, s)
+	}
+	return r.retry(ctx, s, err)
 }
 
-// keep starts the workflow, and tells it what happened.
+// keep starts the workflow and signals an emergency stop, an approval or the end of a
+// disruption.
 func (r *reconciler) keep(ctx context.Context, s *v1beta1.DisruptionScenario) error {
 	if err := r.workflows.StartScenario(ctx, s); err != nil {
 		return err
 	}
 	if _, why := v1beta1.MetStop(s); why != "" {
-		if err := r.workflows.TellScenario(ctx, s, contract.SignalEnd, contract.End{Reason: why}); err != nil {
+		if err := r.workflows.SignalScenario(ctx, s, contract.SignalEnd, contract.End{Reason: why}); err != nil {
 			return err
 		}
 	}
 	if by := s.Annotations[v1beta1.AnnotationApprovedBy+s.Status.Step]; by != "" && s.Status.Phase == v1beta1.ScenarioSuspended {
-		if err := r.workflows.TellScenario(ctx, s, contract.SignalApprove, contract.Approval{Step: s.Status.Step, By: by}); err != nil {
+		if err := r.workflows.SignalScenario(ctx, s, contract.SignalApprove, contract.Approval{Step: s.Status.Step, By: by}); err != nil {
 			return err
 		}
 	}
@@ -120,11 +127,11 @@ func (r *reconciler) keep(ctx context.Context, s *v1beta1.DisruptionScenario) er
 	if err != nil || !settled {
 		return err
 	}
-	return r.workflows.TellScenario(ctx, s, contract.SignalSettled, nil)
+	return r.workflows.SignalScenario(ctx, s, contract.SignalSettled, nil)
 }
 
-// settled is true when a disruption is over, or gone, that status says goes on. The
-// cache may be late: whoever is told looks.
+// settled is true when a disruption that runs in status is over, or gone. The cache may be
+// late, so the workflow reads the disruption itself.
 func (r *reconciler) settled(ctx context.Context, s *v1beta1.DisruptionScenario) (bool, error) {
 	for _, step := range s.Status.Steps {
 		for _, run := range step.Disruptions {
@@ -144,34 +151,34 @@ func (r *reconciler) settled(ctx context.Context, s *v1beta1.DisruptionScenario)
 	return false, nil
 }
 
-// end stops the workflow and has the disruptions cleaned that go on; then the
-// scenario may go. While it waits, their going comes back here.
+// end stops the workflow and deletes the running disruptions, then removes the scenario's
+// finalizer. While it waits, their deletion enqueues the scenario again.
 func (r *reconciler) end(ctx context.Context, s *v1beta1.DisruptionScenario) error {
 	if !controllerutil.ContainsFinalizer(s, v1beta1.CronFinalizer) {
 		return nil
 	}
-	var told error
+	var signalled error
 	if !s.Status.Phase.Over() {
-		told = r.workflows.TellScenario(ctx, s, contract.SignalEnd, contract.End{})
+		signalled = r.workflows.SignalScenario(ctx, s, contract.SignalEnd, contract.End{})
 	}
 	gone, err := r.runs.EndRuns(ctx, s, client.MatchingLabels{v1beta1.LabelScenario: s.Name}, s.Owns)
-	if err = errors.Join(err, told); err != nil || !gone {
+	if err = errors.Join(err, signalled); err != nil || !gone {
 		return err
 	}
 	if !s.Status.Phase.Over() {
-		if err := r.workflows.TellScenario(ctx, s, contract.SignalSettled, nil); err != nil {
+		if err := r.workflows.SignalScenario(ctx, s, contract.SignalSettled, nil); err != nil {
 			return err
 		}
 	}
 	return r.runs.RemoveFinalizer(ctx, s)
 }
 
-// recheck is how long a workflow is believed to run without asking, as after a Temporal
-// that was restored from a backup.
+// recheck is how long the bridge assumes that a workflow runs without asking. A Temporal
+// that was restored from a backup may have lost it.
 const recheck = 10 * time.Minute
 
-// retry treats an outdated write as what it is: no error, a newer version is coming.
-// A Temporal that is away is said in status while nobody else writes it.
+// retry turns an outdated write into a later attempt: a newer version is coming. It reports
+// a Temporal that is away in status until the workflow writes there.
 func (r *reconciler) retry(ctx context.Context, s *v1beta1.DisruptionScenario, err error) (reconcile.Result, error) {
 	switch {
 	case ctx.Err() != nil:

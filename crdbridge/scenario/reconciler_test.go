@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/sdk/activity"
 	temporalclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -36,8 +38,8 @@ import (
 
 func TestMain(m *testing.M) { bridgetest.Main(m) }
 
-// bridge has the controller of scenarios, a real Temporal, and a worker that
-// carries scenarios out. What they disrupt is played.
+// bridge has the controller of scenarios, a real Temporal, and a worker that runs
+// scenarios. The tests play the disruptions of the scenarios.
 type bridge struct {
 	*bridgetest.Bridge
 	there temporalclient.Client
@@ -52,6 +54,15 @@ func begin(t *testing.T) *bridge {
 		if err != nil {
 			return err
 		}
+		go func() { // nothing else reads what concerns Disruptions
+			for {
+				select {
+				case <-workflows.Problems.Changed:
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}()
 		return errors.Join(Setup(m, workflows), emergencystop.Setup(m, shared.ChaosNamespace, shared.Watched))
 	}))
 	config := apiserver.Start(t)
@@ -71,7 +82,7 @@ func begin(t *testing.T) *bridge {
 	return b
 }
 
-// step has so many disruptions.
+// step has count disruptions.
 func step(name string, count int) v1beta1.ScenarioStep {
 	one := intstr.FromInt32(1)
 	s := v1beta1.ScenarioStep{Name: name}
@@ -86,7 +97,12 @@ func step(name string, count int) v1beta1.ScenarioStep {
 
 func (b *bridge) create(name string, steps ...v1beta1.ScenarioStep) *v1beta1.DisruptionScenario {
 	b.T.Helper()
-	s := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name}, Spec: v1beta1.DisruptionScenarioSpec{Steps: steps}}
+	return b.createSpec(name, v1beta1.DisruptionScenarioSpec{Steps: steps})
+}
+
+func (b *bridge) createSpec(name string, spec v1beta1.DisruptionScenarioSpec) *v1beta1.DisruptionScenario {
+	b.T.Helper()
+	s := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name}, Spec: spec}
 	b.Must(b.Kube.Create(b.T.Context(), s))
 	left := s.DeepCopy()
 	b.T.Cleanup(func() {
@@ -96,7 +112,7 @@ func (b *bridge) create(name string, steps ...v1beta1.ScenarioStep) *v1beta1.Dis
 	return s
 }
 
-// see reads s anew; false if it is gone.
+// see reads s again; false if it is gone.
 func (b *bridge) see(s *v1beta1.DisruptionScenario) bool {
 	b.T.Helper()
 	now := &v1beta1.DisruptionScenario{}
@@ -106,8 +122,8 @@ func (b *bridge) see(s *v1beta1.DisruptionScenario) bool {
 	return err == nil
 }
 
-// says waits until s is in a phase of a step.
-func (b *bridge) says(s *v1beta1.DisruptionScenario, phase v1beta1.ScenarioPhase, step string) {
+// waitsFor waits until s is in a phase of a step.
+func (b *bridge) waitsFor(s *v1beta1.DisruptionScenario, phase v1beta1.ScenarioPhase, step string) {
 	b.T.Helper()
 	name := s.Name
 	bridgetest.Eventually(b.T, bridgetest.Soon, name+" is "+string(phase)+" "+step, func() bool {
@@ -115,8 +131,7 @@ func (b *bridge) says(s *v1beta1.DisruptionScenario, phase v1beta1.ScenarioPhase
 	})
 }
 
-// child reads a disruption of s, and gives it the finalizer that its workflow would
-// take off.
+// child reads a disruption of s, and gives it the finalizer that its workflow would remove.
 func (b *bridge) child(s *v1beta1.DisruptionScenario, step, i int) *v1beta1.Disruption {
 	b.T.Helper()
 	d := &v1beta1.Disruption{}
@@ -134,14 +149,14 @@ func (b *bridge) child(s *v1beta1.DisruptionScenario, step, i int) *v1beta1.Disr
 	return d
 }
 
-// finish lets a disruption be over, as its own workflow does.
+// finish ends a disruption, as its own workflow does.
 func (b *bridge) finish(d *v1beta1.Disruption, ending string) {
 	b.T.Helper()
 	b.Must(b.Kube.Status().Patch(b.T.Context(), d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Finished","ending":"`+ending+`","injectionStatus":"PreviouslyInjected"}}`))))
 	b.release(d)
 }
 
-// release takes the finalizer off.
+// release removes the finalizer.
 func (b *bridge) release(d *v1beta1.Disruption) {
 	err := b.Kube.Patch(context.Background(), d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 	b.Must(client.IgnoreNotFound(err))
@@ -166,8 +181,8 @@ func (b *bridge) result(s *v1beta1.DisruptionScenario) (r workflows.ScenarioResu
 	return r
 }
 
-// told wants the events of s, by reason and the first word.
-func (b *bridge) told(s *v1beta1.DisruptionScenario, want ...string) {
+// wantEvents wants the events of s, by reason and the first word of the message.
+func (b *bridge) wantEvents(s *v1beta1.DisruptionScenario, want ...string) {
 	b.T.Helper()
 	events, err := b.kube.CoreV1().Events(s.Namespace).List(b.T.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
 	b.Must(err)
@@ -194,13 +209,13 @@ func TestAScenarioIsCarriedOut(t *testing.T) {
 	s := b.create("gameday", step("both", 2), v1beta1.ScenarioStep{Name: "rest", Wait: &v1beta1.Duration{Duration: time.Second}},
 		v1beta1.ScenarioStep{Name: "look", Approval: &v1beta1.ScenarioApproval{Message: "is the shop well?"}}, step("last", 1))
 	one, two := b.child(s, 0, 0), b.child(s, 0, 1)
-	b.says(s, v1beta1.ScenarioRunning, "both")
+	b.waitsFor(s, v1beta1.ScenarioRunning, "both")
 	if !slices.Contains(s.Finalizers, v1beta1.CronFinalizer) {
 		t.Errorf("finalizers %v", s.Finalizers)
 	}
 	b.finish(one, "expired")
 	b.finish(two, "expired")
-	b.says(s, v1beta1.ScenarioSuspended, "look")
+	b.waitsFor(s, v1beta1.ScenarioSuspended, "look")
 	if !strings.Contains(s.Status.Message, "is the shop well?") || len(s.Status.Steps) != 3 || s.Status.Steps[0].Verdict != v1beta1.VerdictPassed ||
 		s.Status.Steps[0].Disruptions[1].Ending != "expired" || s.Status.Steps[1].EndedAt.Sub(s.Status.Steps[1].StartedAt.Time) < time.Second {
 		t.Errorf("status %+v", s.Status)
@@ -208,29 +223,29 @@ func TestAScenarioIsCarriedOut(t *testing.T) {
 	b.Must(b.Kube.Patch(t.Context(), s.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1beta1.AnnotationApprovedBy+`look":"ann"}}}`))))
 	last := b.child(s, 3, 0)
 	b.finish(last, "expired")
-	b.says(s, v1beta1.ScenarioFinished, "")
+	b.waitsFor(s, v1beta1.ScenarioFinished, "")
 	if s.Status.Verdict != v1beta1.VerdictPassed || s.Status.Steps[2].ApprovedBy != "ann" {
 		t.Errorf("status %+v", s.Status)
 	}
 	if r := b.result(s); r.Verdict != v1beta1.VerdictPassed {
 		t.Errorf("result %+v", r)
 	}
-	b.told(s, "StepBegan both", "StepBegan rest", "ApprovalAwaited look", "StepBegan last", "Passed All")
+	b.wantEvents(s, "StepBegan both", "StepBegan rest", "ApprovalAwaited look", "StepBegan last", "Passed All")
 	b.Must(b.Kube.Delete(t.Context(), s.DeepCopy()))
 	bridgetest.Eventually(t, bridgetest.Soon, "it goes", func() bool { return !b.see(s) })
 }
 
-// A scenario that is deleted takes its disruptions with it, and goes after the last.
+// A deleted scenario deletes its disruptions, and disappears after the last.
 func TestADeletedScenarioWaitsForItsDisruptions(t *testing.T) {
 	b := begin(t)
 	s := b.create("gameday", step("both", 2), step("never", 1))
 	made := s.DeepCopy()
 	one, two := b.child(s, 0, 0), b.child(s, 0, 1)
-	b.says(s, v1beta1.ScenarioRunning, "both")
+	b.waitsFor(s, v1beta1.ScenarioRunning, "both")
 	b.finish(one, "expired")
 	b.Must(b.Kube.Delete(t.Context(), s.DeepCopy()))
 	b.goes(two)
-	b.says(s, v1beta1.ScenarioStopping, "both")
+	b.waitsFor(s, v1beta1.ScenarioStopping, "both")
 	b.release(two)
 	bridgetest.Eventually(t, bridgetest.Soon, "it goes", func() bool { return !b.see(s) })
 	if r := b.result(made); r.Verdict != v1beta1.VerdictAborted {
@@ -242,26 +257,58 @@ func TestADeletedScenarioWaitsForItsDisruptions(t *testing.T) {
 	}
 }
 
-// A scenario that is stopped in Temporal stays to be read; so does one that was
-// terminated there, and begins nothing twice.
+// A scenario that is stopped in Temporal stays to be read. So does one that was terminated
+// there, and it begins nothing twice.
 func TestAScenarioIsStoppedInTemporal(t *testing.T) {
 	b := begin(t)
 	s := b.create("gameday", step("first", 1), step("never", 1))
 	d := b.child(s, 0, 0)
-	b.says(s, v1beta1.ScenarioRunning, "first")
+	b.waitsFor(s, v1beta1.ScenarioRunning, "first")
 	b.Must(b.there.TerminateWorkflow(t.Context(), id(s), "", "a person did it"))
 	bridgetest.Eventually(t, bridgetest.Soon, "another workflow has begun", func() bool {
 		found, err := b.there.DescribeWorkflowExecution(t.Context(), id(s), "")
 		b.Must(err)
 		return found.WorkflowExecutionInfo.CloseTime == nil
 	})
-	b.Must(start.TellScenario(t.Context(), b.there, contract.ScenarioRef{Namespace: s.Namespace, Name: s.Name, UID: s.UID}, contract.SignalEnd, contract.End{Reason: "the sale begins"}))
+	b.Must(start.SignalScenario(t.Context(), b.there, contract.ScenarioRef{Namespace: s.Namespace, Name: s.Name, UID: s.UID}, contract.SignalEnd, contract.End{Reason: "the sale begins"}))
 	b.goes(d)
 	b.release(d)
-	b.says(s, v1beta1.ScenarioFinished, "")
+	b.waitsFor(s, v1beta1.ScenarioFinished, "")
 	if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "the sale begins") || len(s.Status.Steps) != 1 || s.Status.Steps[0].Disruptions[0].UID != d.UID {
 		t.Errorf("status %+v", s.Status)
 	}
+}
+
+// A scenario with probes shows that no program runs them, until one does.
+func TestAScenarioWithoutAProber(t *testing.T) {
+	b := begin(t)
+	s := b.create("gameday", step("first", 1))
+	ready := v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": "shop"}}}
+	probed := b.createSpec("probed", v1beta1.DisruptionScenarioSpec{
+		Steps:       []v1beta1.ScenarioStep{step("first", 1)},
+		SteadyState: &v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop", ProbeHandler: ready}}},
+	})
+	orchestrated := func(status metav1.ConditionStatus, reason, text string) {
+		t.Helper()
+		bridgetest.Eventually(t, 2*time.Minute, "the scenario with probes shows "+reason, func() bool {
+			b.see(probed)
+			c := meta.FindStatusCondition(probed.Status.Conditions, v1beta1.ConditionOrchestrated)
+			return c != nil && c.Status == status && c.Reason == reason && strings.Contains(c.Message, text)
+		})
+	}
+	orchestrated(metav1.ConditionFalse, "NoProber", "Deployment squall-probes")
+	b.waitsFor(s, v1beta1.ScenarioRunning, "first")
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionOrchestrated); c != nil {
+		t.Errorf("the scenario without probes has the condition %+v", c)
+	}
+	if len(probed.Status.Steps) > 0 {
+		t.Errorf("steps %+v began, want none before the probes are asked", probed.Status.Steps)
+	}
+	w := worker.New(b.there, contract.ProbeTaskQueue, worker.Options{})
+	w.RegisterActivityWithOptions(func() error { return nil }, activity.RegisterOptions{Name: "AskProbes"})
+	b.Must(w.Start())
+	t.Cleanup(w.Stop)
+	orchestrated(metav1.ConditionTrue, "TemporalReached", "")
 }
 
 // The rules of templates that the schema cannot hold are judged before anything begins.
@@ -270,7 +317,7 @@ func TestAScenarioIsRejected(t *testing.T) {
 	wrong := step("second", 1)
 	wrong.Disruptions[0].Template.Selector = nil
 	s := b.create("gameday", step("first", 1), wrong)
-	b.says(s, v1beta1.ScenarioRejected, "")
+	b.waitsFor(s, v1beta1.ScenarioRejected, "")
 	var all v1beta1.DisruptionList
 	b.Must(b.Kube.List(t.Context(), &all, client.InNamespace(s.Namespace)))
 	if len(all.Items) > 0 || !strings.Contains(s.Status.Message, "spec.steps[1].disruptions[0].template.selector") {
@@ -283,15 +330,15 @@ func TestAScenarioMeetsAnEmergencyStop(t *testing.T) {
 	b := begin(t)
 	b.StopAll("scenarios")
 	s := b.create("gameday", step("first", 1))
-	b.says(s, v1beta1.ScenarioFinished, "")
+	b.waitsFor(s, v1beta1.ScenarioFinished, "")
 	begun := slices.ContainsFunc(s.Status.Steps, func(step v1beta1.ScenarioStepStatus) bool { return len(step.Disruptions) > 0 })
 	if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "payment is down") || begun {
 		t.Errorf("status %+v", s.Status)
 	}
 }
 
-// An EmergencyStop ends a DisruptionScenario in every state in which it waits, and no
-// further step begins after the stop is called off.
+// An EmergencyStop ends a DisruptionScenario in every state in which it waits. No further
+// step begins after the stop is deleted.
 func TestAnEmergencyStopEndsAScenarioThatWaits(t *testing.T) {
 	b := begin(t)
 	for phase, first := range map[v1beta1.ScenarioPhase]v1beta1.ScenarioStep{
@@ -301,7 +348,7 @@ func TestAnEmergencyStopEndsAScenarioThatWaits(t *testing.T) {
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			s := b.create("gameday-"+strings.ToLower(string(phase)), first, step("next", 1))
-			b.says(s, phase, "calm")
+			b.waitsFor(s, phase, "calm")
 			var d *v1beta1.Disruption
 			if phase == v1beta1.ScenarioRunning {
 				d = b.child(s, 0, 0)
@@ -311,7 +358,7 @@ func TestAnEmergencyStopEndsAScenarioThatWaits(t *testing.T) {
 				b.goes(d)
 				b.finish(d, v1beta1.EndingEmergencyStop+"waits")
 			}
-			b.says(s, v1beta1.ScenarioFinished, "")
+			b.waitsFor(s, v1beta1.ScenarioFinished, "")
 			if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "payment is down") || len(s.Status.Steps) != 1 {
 				t.Errorf("status %+v", s.Status)
 			}

@@ -1,5 +1,5 @@
-// Package scope says which pods the bridge's admission webhooks act on, whatever
-// their configurations have the API server ask about.
+// Package scope selects the pods that the bridge's admission webhooks act on, whatever
+// requests their configurations let through.
 package scope
 
 import (
@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Namespaces are where pods are left alone, and where they are not.
+// Namespaces separates the namespaces whose pods may be acted on from those left alone.
 type Namespaces struct {
 	// System and Chaos are Squall's own.
 	System, Chaos string
-	// Watched are those that are looked after; empty means all.
+	// Watched are the namespaces that the bridge handles; empty means all.
 	Watched []string
 }
 
@@ -29,9 +29,8 @@ func (n Namespaces) Has(namespace string) bool {
 	return len(n.Watched) == 0 || slices.Contains(n.Watched, namespace)
 }
 
-// Pod is the pod in one of the namespaces on which somebody wants to do the operation:
-// as it is to be created, or as it was before its deletion. It is nil for any other
-// request.
+// Pod is the pod of a request for the operation in one of the namespaces: as it is to be
+// created, or as it was before its deletion. It is nil for any other request.
 func (n Namespaces) Pod(request admission.Request, operation admissionv1.Operation) (*corev1.Pod, error) {
 	if request.Operation != operation || request.Resource.Resource != "pods" || request.SubResource != "" || !n.Has(request.Namespace) {
 		return nil, nil

@@ -1,6 +1,6 @@
 // Package service watches the Services that running disruptions name, and their
-// EndpointSlices: those and no others, since a cluster has many and they change
-// often. Whoever names the same one shares its watch.
+// EndpointSlices. It watches no others, because a cluster has many and they change often.
+// Disruptions that name the same service share its watch.
 package service
 
 import (
@@ -26,12 +26,12 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Watches are those on the services that disruptions name. It is safe for
-// concurrent use.
+// Watches has one watch for each service that a disruption names. It is safe for concurrent
+// use.
 type Watches struct {
 	client kubernetes.Interface
-	// Changed has an event for a disruption whenever what its services stand for
-	// may have changed.
+	// Changed has an event for a disruption whenever the addresses of its services may have
+	// changed.
 	Changed chan event.GenericEvent
 
 	// Group ends the watches with the bridge.
@@ -48,13 +48,13 @@ type following struct {
 	services []v1beta1.NetworkService
 }
 
-// watch is that on one service.
+// watch is the watch of one service.
 type watch struct {
 	service, parts cache.SharedIndexInformer
 	stop           context.CancelFunc
 }
 
-// New returns watches on the cluster, of which there are none yet.
+// New returns watches on the cluster, which are empty at first.
 func New(cluster *rest.Config) (*Watches, error) {
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
@@ -66,8 +66,9 @@ func New(cluster *rest.Config) (*Watches, error) {
 	}, nil
 }
 
-// Follow watches what d names, and nothing more that only d has named. An edit
-// of its spec changes nothing: the disruption goes on as it began.
+// Follow watches the services that d names, and ends watches that only an earlier
+// disruption of its name needed. An edit of the spec changes nothing: the disruption
+// continues as it began.
 func (w *Watches) Follow(d *v1beta1.Disruption) {
 	if d.Spec.Network == nil || len(d.Spec.Network.Services) == 0 {
 		return
@@ -113,9 +114,8 @@ func (w *Watches) forget(disruption types.NamespacedName) {
 	}
 }
 
-// Seen is what the services that are followed for d stand for, in a form that is
-// the same as long as nothing of it changes. It is nil if none are, or before all
-// were listed.
+// Seen is the hosts of the services that are followed for d, as text that changes only when
+// the hosts do. It is nil if none are followed, or before all were listed.
 func (w *Watches) Seen(d *v1beta1.Disruption) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,14 +158,14 @@ func (w *Watches) begin(name types.NamespacedName) *watch {
 	parts := cache.NewFilteredListWatchFromClient(w.client.DiscoveryV1().RESTClient(), "endpointslices", name.Namespace,
 		func(o *metav1.ListOptions) { o.LabelSelector = kube.SlicesOf(name.Name) })
 	watched := &watch{service: informer(services, &corev1.Service{}), parts: informer(parts, &discoveryv1.EndpointSlice{}), stop: stop}
-	tell := func() { w.tell(ctx, name) }
+	enqueue := func() { w.enqueue(ctx, name) }
 	for _, i := range []cache.SharedIndexInformer{watched.service, watched.parts} {
-		// It fails only for an informer that has ended.
+		// AddEventHandler fails only for an informer that has ended.
 		_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { tell() }, UpdateFunc: func(any, any) { tell() }, DeleteFunc: func(any) { tell() },
+			AddFunc: func(any) { enqueue() }, UpdateFunc: func(any, any) { enqueue() }, DeleteFunc: func(any) { enqueue() },
 		})
 	}
-	w.Run(ctx, tell, watched.service, watched.parts) // it tells also of a service that is not there
+	w.Run(ctx, enqueue, watched.service, watched.parts) // enqueues also if the service does not exist
 	return watched
 }
 
@@ -173,8 +173,8 @@ func informer(lw cache.ListerWatcher, object runtime.Object) cache.SharedIndexIn
 	return cache.NewSharedIndexInformer(kube.QuickReconnect(lw), object, 0, cache.Indexers{})
 }
 
-// tell has the disruptions that name a service looked at.
-func (w *Watches) tell(ctx context.Context, service types.NamespacedName) {
+// enqueue makes the controller reconcile the disruptions that name a service.
+func (w *Watches) enqueue(ctx context.Context, service types.NamespacedName) {
 	w.mu.Lock()
 	disruptions := w.disruptionsOf(service)
 	w.mu.Unlock()

@@ -1,7 +1,6 @@
-// Package temporal is the bridge's side of Temporal: it starts and informs
-// workflows, knows whether Temporal can be reached, and notices workflows that
-// somebody terminated. Every call is bounded in time, and nothing of it decides
-// about a disruption.
+// Package temporal is the bridge's side of Temporal: it starts and signals workflows, knows
+// whether Temporal can be reached, and notices terminated workflows. Every call is bounded
+// in time. The package decides nothing about a disruption.
 package temporal
 
 import (
@@ -22,21 +21,20 @@ import (
 )
 
 const (
-	// PollInterval is how often a bridge that is told nothing else asks Temporal
-	// for what nothing in the cluster would tell it: workflows that somebody
-	// terminated or that cannot go on, and whether a worker is there. Three calls,
-	// however many disruptions wait, and once a minute a fourth: whose the Temporal
-	// namespace is.
+	// PollInterval is how often a bridge asks Temporal, by default, for facts that no watch
+	// of the cluster shows: workflows that were terminated or are blocked, and whether a
+	// worker runs. It makes three calls, however many disruptions wait. Once a minute it
+	// makes a fourth for the owner of the Temporal namespace.
 	PollInterval = 15 * time.Second
-	// CallTimeout bounds a call to Temporal, so that one that hangs does not
-	// keep a worker of the queue; a call takes some milliseconds.
+	// CallTimeout bounds a call to Temporal, so that one that hangs does not keep a worker
+	// of the queue; a call takes some milliseconds.
 	CallTimeout = 5 * time.Second
-	// awayTimeout bounds a call while nobody answers.
+	// awayTimeout bounds a call while Temporal does not answer.
 	awayTimeout = 500 * time.Millisecond
 )
 
-// Client is what the bridge needs of Temporal. The second implementation, in the
-// tests, records what it is sent and can be away at will.
+// Client is what the bridge needs of Temporal. The second implementation, in the tests,
+// records its calls and can be made unreachable.
 type Client interface {
 	start.Temporal
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
@@ -45,9 +43,9 @@ type Client interface {
 	ScheduleClient() client.ScheduleClient
 }
 
-// Setup lets m watch over c's health and the problems of workflows, and returns
-// what starts and informs workflows by c. Problems are asked for once in an
-// interval, see PollInterval, and whether Temporal is there by HealthInterval.
+// Setup lets m watch c's health and the problems of workflows, and returns Workflows that
+// use c. Problems are polled once per interval, see PollInterval, and health by
+// HealthInterval.
 func Setup(m manager.Manager, c Client, registry prometheus.Registerer, interval time.Duration) (*Workflows, error) {
 	counters, err := newCounters(registry)
 	if err != nil {
@@ -61,18 +59,18 @@ func Setup(m manager.Manager, c Client, registry prometheus.Registerer, interval
 	return w, errors.Join(m.Add(w.identity), m.Add(w.Health), m.Add(w.Problems))
 }
 
-// HealthInterval is how often Temporal is asked whether it is there: three times
-// in a poll's interval.
+// HealthInterval is how often the bridge checks that Temporal answers: three times per poll
+// interval.
 func HealthInterval(poll time.Duration) time.Duration { return poll / 3 }
 
-// Unreachable is true for an error that says that Temporal did not answer.
+// Unreachable is true for an error that means that Temporal did not answer.
 func Unreachable(err error) bool {
 	code := serviceerror.ToStatus(err).Code()
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Refused is true for an error by which Temporal says that it will not do what it
-// was asked, however often: the rights, the namespace or the request are wrong.
+// Refused is true for an error that no retry resolves: the rights, the namespace or the
+// request are wrong.
 func Refused(err error) bool {
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition:

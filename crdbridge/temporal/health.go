@@ -11,14 +11,13 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Health knows whether Temporal can be reached even while there is nothing to
-// tell it.
+// Health knows whether Temporal can be reached, also while there is nothing to send.
 type Health struct {
 	client   Client
 	interval time.Duration
-	// Changed has an event whenever Temporal went away or came back. Every
-	// Disruption is looked at then: those that wait in silence say so too, and
-	// those that are tried rarely are tried at once.
+	// Changed has an event whenever Temporal becomes unreachable or reachable. Every
+	// Disruption is reconciled then: those that wait without calls report it too, and those
+	// with long pauses retry at once.
 	Changed chan event.GenericEvent
 
 	mu   sync.Mutex
@@ -29,20 +28,20 @@ func newHealth(c Client, interval time.Duration) *Health {
 	return &Health{client: c, interval: interval, Changed: make(chan event.GenericEvent, 1)}
 }
 
-// Start asks until ctx ends. Only the bridge that leads asks.
+// Start polls until ctx ends. Only the bridge that leads polls.
 func (h *Health) Start(ctx context.Context) error {
 	every(ctx, h.interval, h.check)
 	return nil
 }
 
-// Err is why Temporal could not be reached when it was last asked, or nil.
+// Err is why the last check could not reach Temporal, or nil.
 func (h *Health) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.away
 }
 
-// check takes any answer for a sign of life: a proxy may know no health checks.
+// check accepts any answer: a proxy may know no health checks.
 func (h *Health) check(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -52,8 +51,7 @@ func (h *Health) check(ctx context.Context) {
 	}
 }
 
-// set notes an answer, or that there was none. An event that is sent while
-// another waits would add nothing.
+// set records an answer, or that there was none. It drops an event while another one waits.
 func (h *Health) set(err error) {
 	if !Unreachable(err) {
 		err = nil
@@ -71,9 +69,8 @@ func (h *Health) set(err error) {
 	}
 }
 
-// timeout of a call. It is short while nobody answers, so that one disruption
-// after the other can say so; a call that succeeds all the same proves that
-// somebody does.
+// timeout bounds a call. It is short while Temporal does not answer, so that one disruption
+// after the other can report it. A call that still succeeds proves that Temporal answers.
 func (h *Health) timeout() time.Duration {
 	if h.Err() != nil {
 		return awayTimeout

@@ -6,13 +6,13 @@ import (
 	"go.temporal.io/api/serviceerror"
 )
 
-func TestHealthTellsOnlyWhenItChanges(t *testing.T) {
+func TestHealthSendsAnEventOnlyWhenItChanges(t *testing.T) {
 	away := serviceerror.NewUnavailable("refused")
 	h := newHealth(nil, 0)
 	steps := []struct {
 		name   string
 		answer error
-		told   bool
+		event  bool
 		away   bool
 	}{
 		{"an answer, as ever", nil, false, false},
@@ -23,12 +23,12 @@ func TestHealthTellsOnlyWhenItChanges(t *testing.T) {
 	}
 	for _, step := range steps {
 		h.set(step.answer)
-		told := len(h.Changed) == 1
-		if told {
+		event := len(h.Changed) == 1
+		if event {
 			<-h.Changed
 		}
-		if told != step.told || (h.Err() != nil) != step.away {
-			t.Errorf("%s: told %t, away %v; want %t, %t", step.name, told, h.Err(), step.told, step.away)
+		if event != step.event || (h.Err() != nil) != step.away {
+			t.Errorf("%s: event %t, away %v; want %t, %t", step.name, event, h.Err(), step.event, step.away)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// identity is which cluster the bridge is of. It is read when the bridge starts,
-// so that no disruption has to wait for it, or once it can be.
+// identity is the bridge's own cluster. The bridge reads it when it starts, so that no
+// disruption has to wait for it, or later if that fails.
 type identity struct {
 	reader client.Reader // not a cache: one read is enough
 	mutex  sync.Mutex
@@ -22,11 +22,11 @@ type identity struct {
 
 // Start is called by the manager.
 func (i *identity) Start(ctx context.Context) error {
-	_, _ = i.read(ctx) // whoever needs it asks again, and is told the error
+	_, _ = i.read(ctx) // a later caller reads again and gets the error
 	return nil
 }
 
-// NeedLeaderElection is false: who is elected has it already.
+// NeedLeaderElection is false: a leader has it already when it is elected.
 func (i *identity) NeedLeaderElection() bool { return false }
 
 func (i *identity) read(ctx context.Context) (types.UID, error) {

@@ -9,18 +9,18 @@ import (
 // Counter is a number that only grows.
 type Counter struct {
 	Name, Help string
-	// Label tells the parts of the number apart; empty: there is one part.
+	// Label distinguishes the parts of the number; empty: there is one part.
 	Label string
 }
 
-// What the bridge counts, beside controller-runtime.
+// The counters of the bridge, beside those of controller-runtime.
 var (
 	Signals = Counter{"squall_signals_total", "Signals sent to workflows.", "signal"}
 	Starts  = Counter{"squall_workflow_starts_total",
 		"Requests to Temporal to start a workflow. A request that finds the workflow running changes nothing and counts too.", ""}
 )
 
-// Counters are all of them.
+// Counters returns all counters.
 func Counters() []Counter { return []Counter{Signals, Starts} }
 
 type counters struct {

@@ -23,17 +23,16 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// pollerAlive is how long ago a worker may have asked for a task and be taken to
-// be there: it asks again after a minute at the latest, and Temporal remembers it
-// for five.
+// pollerAlive is how long after its last poll a worker counts as running: it polls again
+// after a minute at the latest, and Temporal remembers it for five.
 const pollerAlive = 90 * time.Second
 
-// ownerEvery is after how many polls Temporal is asked again to which cluster its
-// namespace belongs: once a minute.
+// ownerEvery is after how many polls Temporal is asked again to which cluster its namespace
+// belongs: once a minute.
 const ownerEvery = 4
 
-// reportedProblems is Temporal's own search attribute: it is set once some tasks
-// of a workflow in a row failed or timed out, and unset when one succeeds.
+// reportedProblems is Temporal's own search attribute: it is set once some tasks of a
+// workflow in a row failed or timed out, and unset when one succeeds.
 const reportedProblems = "TemporalReportedProblems"
 
 var (
@@ -41,24 +40,28 @@ var (
 	ErrNoWorker = errors.New("no worker asks Temporal for work")
 	// ErrNoProber means that no worker polls Temporal for the probes of steady states.
 	ErrNoProber = errors.New("no program polls Temporal for probes")
-	// ErrTaskFailing means that a workflow runs and cannot go on.
+	// ErrTaskFailing means that a workflow runs and is blocked.
 	ErrTaskFailing = errors.New("the tasks of the workflow fail")
 )
 
-// Problems knows why workflows do not go on although Temporal can be reached: its
-// namespace is another cluster's, no worker is there, nobody asks probes, or the tasks of a workflow fail one after
-// the other. Nothing in the cluster would tell.
+// Problems knows why workflows are blocked although Temporal can be reached. Its namespace
+// is another cluster's, no worker polls, no program polls for probes, or the tasks of a
+// workflow fail one after the other. No watch of the cluster shows that.
 type Problems struct {
 	client   Client
 	interval time.Duration
 	// cluster is the UID of the bridge's own cluster.
 	cluster func(context.Context) (types.UID, error)
-	// Changed has an event for each Disruption whose problem has come or gone;
-	// one without a name means every Disruption.
+	// Changed has an event for each Disruption whose problem appeared or disappeared; one
+	// without a name means every Disruption.
 	Changed chan event.GenericEvent
+	// PollersChanged has an event when workers or probers have come or gone. At most one
+	// event waits, because it names nothing.
+	PollersChanged chan event.GenericEvent
 
 	mu sync.Mutex
-	// otherCluster is start.ErrOtherCluster, wrapped, or nil; askedOwner is when that was found.
+	// otherCluster is start.ErrOtherCluster, wrapped, or nil; askedOwner is when that was
+	// found.
 	otherCluster error
 	askedOwner   time.Time
 	failing      map[v1beta1.DisruptionRef]string
@@ -68,14 +71,14 @@ type Problems struct {
 
 // pollers are those of a task queue.
 type pollers struct {
-	// missed counts the polls in a row that saw none. Two must have: one that is just
+	// missed counts the polls in a row that saw none. Two must have: a worker that is just
 	// starting is no problem.
 	missed int
 }
 
 func (p *pollers) missing() bool { return p.missed >= 2 }
 
-// note is true when an answer changes what is known.
+// note records an answer, and returns true if missing changes.
 func (p *pollers) note(alive bool) bool {
 	before := p.missing()
 	p.missed++
@@ -86,14 +89,14 @@ func (p *pollers) note(alive bool) bool {
 }
 
 func newProblems(c Client, interval time.Duration, cluster func(context.Context) (types.UID, error)) *Problems {
-	return &Problems{client: c, interval: interval, cluster: cluster, Changed: make(chan event.GenericEvent)}
+	return &Problems{client: c, interval: interval, cluster: cluster, Changed: make(chan event.GenericEvent), PollersChanged: make(chan event.GenericEvent, 1)}
 }
 
-// Start asks until ctx ends. Only the bridge that leads asks.
+// Start polls until ctx ends. Only the bridge that leads polls.
 func (p *Problems) Start(ctx context.Context) error {
 	poll := func(ctx context.Context) {
 		if err := errors.Join(p.pollOwner(ctx), p.pollWorkers(ctx), p.pollProbers(ctx), p.pollFailing(ctx)); err != nil && ctx.Err() == nil {
-			// Health tells when Temporal is away.
+			// Health reports when Temporal is away.
 			ctrl.Log.Info("problems of workflows not looked for", "reason", err.Error())
 		}
 	}
@@ -104,8 +107,8 @@ func (p *Problems) Start(ctx context.Context) error {
 	return nil
 }
 
-// Err is why the workflow of d does not go on, or nil: start.ErrOtherCluster, ErrNoWorker,
-// ErrTaskFailing with what Temporal says of it, or ErrNoProber if it has probes.
+// Err is why the workflow of d is blocked, or nil: start.ErrOtherCluster, ErrNoWorker,
+// ErrTaskFailing with Temporal's cause, or ErrNoProber if d has probes.
 func (p *Problems) Err(d *v1beta1.Disruption) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,6 +127,18 @@ func (p *Problems) Err(d *v1beta1.Disruption) error {
 	return nil
 }
 
+// OfScenario is why the workflow of s does not go on, or nil: ErrNoWorker, or ErrNoProber
+// if s has probes.
+func (p *Problems) OfScenario(s *v1beta1.DisruptionScenario) error {
+	switch {
+	case p.NoWorker():
+		return ErrNoWorker
+	case s.Spec.SteadyState != nil && p.NoProber():
+		return ErrNoProber
+	}
+	return nil
+}
+
 // NoWorker is true while no worker asks Temporal for work.
 func (p *Problems) NoWorker() bool {
 	p.mu.Lock()
@@ -131,15 +146,15 @@ func (p *Problems) NoWorker() bool {
 	return p.workers.missing()
 }
 
-// NoProber is true while nobody asks Temporal for the probes of steady states.
+// NoProber is true while no program polls Temporal for the probes of steady states.
 func (p *Problems) NoProber() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.probers.missing()
 }
 
-// pollOwner finds out whether the Temporal namespace belongs to another
-// cluster: its workers, which are there, refuse whatever they are asked for this one.
+// pollOwner checks whether the Temporal namespace belongs to another cluster: its workers
+// run and refuse every request of this one.
 func (p *Problems) pollOwner(ctx context.Context) error {
 	if time.Since(p.askedOwner) < ownerEvery*p.interval {
 		return nil
@@ -161,7 +176,7 @@ func (p *Problems) pollOwner(ctx context.Context) error {
 	return nil
 }
 
-// noteOwner is true when an answer changes what is known.
+// noteOwner records an answer, and returns true if it changes.
 func (p *Problems) noteOwner(other error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,13 +193,13 @@ func (p *Problems) OtherCluster() error {
 	return p.otherCluster
 }
 
-// pollWorkers finds out whether a worker asks for workflow tasks.
+// pollWorkers checks whether a worker polls for workflow tasks.
 func (p *Problems) pollWorkers(ctx context.Context) error {
 	return p.pollQueue(ctx, contract.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, &p.workers)
 }
 
-// pollProbers finds out whether somebody asks for probes, which disruptions without a
-// steady state do not need.
+// pollProbers checks whether a program polls for probes, which disruptions without a steady
+// state do not need.
 func (p *Problems) pollProbers(ctx context.Context) error {
 	return p.pollQueue(ctx, contract.ProbeTaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY, &p.probers)
 }
@@ -203,13 +218,18 @@ func (p *Problems) pollQueue(ctx context.Context, queue string, kind enumspb.Tas
 	p.mu.Lock()
 	changed := known.note(alive)
 	p.mu.Unlock()
-	if changed {
-		p.changed(ctx, v1beta1.DisruptionRef{})
+	if !changed {
+		return nil
 	}
+	select {
+	case p.PollersChanged <- event.GenericEvent{Object: &v1beta1.DisruptionScenario{}}:
+	default:
+	}
+	p.changed(ctx, v1beta1.DisruptionRef{})
 	return nil
 }
 
-// pollFailing finds the disruptions whose workflow cannot go on.
+// pollFailing finds the disruptions whose workflow is blocked.
 func (p *Problems) pollFailing(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -237,7 +257,7 @@ func (p *Problems) pollFailing(ctx context.Context) error {
 	return nil
 }
 
-// noteFailing returns those whose problem has come, gone or changed.
+// noteFailing returns the disruptions whose problem appeared, disappeared or changed.
 func (p *Problems) noteFailing(failing map[v1beta1.DisruptionRef]string) (changed []v1beta1.DisruptionRef) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,7 +284,7 @@ func (p *Problems) changed(ctx context.Context, ref v1beta1.DisruptionRef) {
 	}
 }
 
-// causeOf is what Temporal says of a workflow's problem, as
+// causeOf is Temporal's cause of a workflow's problem, such as
 // "WorkflowTaskFailedCauseNonDeterministicError".
 func causeOf(one *workflowpb.WorkflowExecutionInfo) string {
 	var problems []string

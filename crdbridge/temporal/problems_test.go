@@ -11,7 +11,7 @@ import (
 )
 
 // A worker that is just starting, or whose poll was missed once, is no problem.
-func TestNoWorkerIsToldAfterTwoPolls(t *testing.T) {
+func TestNoWorkerIsReportedAfterTwoPolls(t *testing.T) {
 	p := newProblems(nil, 0, nil)
 	probed := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{SteadyState: &v1beta1.SteadyState{}}}
 	for of, pollers := range map[error]*pollers{ErrNoWorker: &p.workers, ErrNoProber: &p.probers} {
@@ -27,17 +27,32 @@ func TestNoWorkerIsToldAfterTwoPolls(t *testing.T) {
 	}
 }
 
-// A disruption without probes goes on without anybody who asks any.
+// A disruption without probes needs no program that polls for probes.
 func TestNoProberConcernsDisruptionsWithProbesAlone(t *testing.T) {
 	p := newProblems(nil, 0, nil)
 	p.probers.note(false)
 	p.probers.note(false)
 	if err := p.Err(&v1beta1.Disruption{}); err != nil || !p.NoProber() || p.NoWorker() {
-		t.Errorf("without probes: %v; nobody asks probes: %t, no worker: %t; want nil, true, false", err, p.NoProber(), p.NoWorker())
+		t.Errorf("without probes: %v; no prober: %t, no worker: %t; want nil, true, false", err, p.NoProber(), p.NoWorker())
 	}
 }
 
-func TestOnlyWhatChangesOfFailingWorkflowsIsTold(t *testing.T) {
+func TestNoProberConcernsScenariosWithProbesAlone(t *testing.T) {
+	p := newProblems(nil, 0, nil)
+	p.probers.note(false)
+	p.probers.note(false)
+	probed := &v1beta1.DisruptionScenario{Spec: v1beta1.DisruptionScenarioSpec{SteadyState: &v1beta1.SteadyState{}}}
+	if with, without := p.OfScenario(probed), p.OfScenario(&v1beta1.DisruptionScenario{}); !errors.Is(with, ErrNoProber) || without != nil {
+		t.Errorf("with probes: %v, without: %v; want %v, nil", with, without, ErrNoProber)
+	}
+	p.workers.note(false)
+	p.workers.note(false)
+	if err := p.OfScenario(&v1beta1.DisruptionScenario{}); !errors.Is(err, ErrNoWorker) {
+		t.Errorf("without a worker: %v, want %v", err, ErrNoWorker)
+	}
+}
+
+func TestOnlyChangesOfFailingWorkflowsSendEvents(t *testing.T) {
 	one, two := v1beta1.DisruptionRef{Name: "one"}, v1beta1.DisruptionRef{Name: "two"}
 	p := newProblems(nil, 0, nil)
 	for _, step := range []struct {

@@ -13,9 +13,11 @@ func (w *Workflows) StartScenario(ctx context.Context, s *v1beta1.DisruptionScen
 	return w.starts(ctx, func(ctx context.Context, in start.Temporal) error { return start.Scenario(ctx, in, scenarioRef(s)) })
 }
 
-// TellScenario sends the workflow of s a signal, if it runs.
-func (w *Workflows) TellScenario(ctx context.Context, s *v1beta1.DisruptionScenario, signal string, arg any) error {
-	return w.signals(ctx, signal, func(ctx context.Context) error { return start.TellScenario(ctx, w.client, scenarioRef(s), signal, arg) })
+// SignalScenario sends the workflow of s a signal, if it runs.
+func (w *Workflows) SignalScenario(ctx context.Context, s *v1beta1.DisruptionScenario, signal string, arg any) error {
+	return w.signals(ctx, signal, func(ctx context.Context) error {
+		return start.SignalScenario(ctx, w.client, scenarioRef(s), signal, arg)
+	})
 }
 
 func scenarioRef(s *v1beta1.DisruptionScenario) contract.ScenarioRef {

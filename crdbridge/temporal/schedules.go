@@ -9,8 +9,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// KeepSchedule makes sure that Temporal has the schedule of c, and tells whether a
-// person paused it there, and with which note.
+// KeepSchedule makes sure that Temporal has the schedule of c. It returns whether a person
+// paused it there, and with which note.
 func (w *Workflows) KeepSchedule(ctx context.Context, c *v1beta1.DisruptionCron, times schedule.Schedule) (paused bool, note string, err error) {
 	ref, err := w.cronRef(ctx, c)
 	if err != nil {
@@ -23,7 +23,7 @@ func (w *Workflows) KeepSchedule(ctx context.Context, c *v1beta1.DisruptionCron,
 	return paused, note, err
 }
 
-// DeleteSchedule lets no run of c begin any more.
+// DeleteSchedule deletes the schedule of c, so that no further run begins.
 func (w *Workflows) DeleteSchedule(ctx context.Context, c *v1beta1.DisruptionCron) error {
 	ref := contract.CronRef{Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 	return w.call(ctx, func(ctx context.Context) error { return start.DeleteSchedule(ctx, w.client.ScheduleClient(), ref) })

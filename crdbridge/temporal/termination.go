@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// terminationWindow is how far back Temporal is asked for workflows that
-// somebody terminated: longer than clocks differ and visibility lags. What is
-// older is found when a workflow is next asked for.
+// terminationWindow is how far back the bridge asks Temporal for terminated workflows:
+// longer than clocks differ and visibility lags. The next reconcile with a call notices
+// older ones.
 const terminationWindow = 10 * time.Minute
 
-// TerminationPoller notices workflows that somebody terminated. Nothing else
-// would tell of it while nothing changes in the cluster, and what is injected
-// would stay until its own deadline.
+// TerminationPoller finds terminated workflows. While nothing changes in the cluster, no
+// reconcile would notice them, and injected faults would stay until the injector's
+// deadline.
 type TerminationPoller struct {
 	client       Client
 	interval     time.Duration
@@ -38,18 +38,19 @@ func (w *Workflows) NewTerminationPoller(workflowType string, lost func(id strin
 	return &TerminationPoller{client: w.client, interval: w.interval, workflowType: workflowType, lost: lost, Found: make(chan event.GenericEvent)}
 }
 
-// Start asks until ctx ends. Only the bridge that leads asks.
+// Start polls until ctx ends. Only the bridge that leads polls.
 func (p *TerminationPoller) Start(ctx context.Context) error {
 	every(ctx, p.interval, func(ctx context.Context) {
 		if err := p.poll(ctx); err != nil && ctx.Err() == nil {
-			// Health tells when Temporal is away; what is missed is found when a workflow is next asked for.
+			// Health reports when Temporal is away. The next start of a workflow finds what
+			// this poll missed.
 			ctrl.Log.Info("terminated workflows not looked for", "reason", err.Error())
 		}
 	})
 	return nil
 }
 
-// poll has every object reconciled whose workflow was terminated since the last poll.
+// poll enqueues every object whose workflow was terminated since the last poll.
 func (p *TerminationPoller) poll(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

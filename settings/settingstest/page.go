@@ -16,9 +16,9 @@ import (
 
 var update = flag.Bool("update-settings", false, "write docs/settings.md")
 
-// Page compares the sections of a program's own settings and of those that all programs
-// have with the page. A section begins with the comment <!-- NAME --> and ends with
-// <!-- end -->; that of the others is called common. page is the path of docs/settings.md.
+// Page compares the sections of a program's own and of the common settings with the page. A
+// section begins with the comment <!-- NAME --> and ends with <!-- end -->; the section of
+// the common ones is called common. page is the path of docs/settings.md.
 func Page(t *testing.T, page string, p settings.Program) {
 	t.Helper()
 	own, common := p.Lists()

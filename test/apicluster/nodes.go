@@ -23,6 +23,8 @@ type Nodes struct {
 	Marks map[string][]v1beta1.Mark
 	// Stubborn nodes do not get clean, Mute ones never answer sensibly.
 	Stubborn, Mute string
+	// Full is how many pods the kubelet of a node rejects, because the node is full.
+	Full map[string]int
 	// Looked is called before an audit is answered.
 	Looked func(node string, times int)
 	looks  map[string]int
@@ -35,7 +37,7 @@ type Nodes struct {
 // WithNodes makes ready nodes that answer.
 func (c *Cluster) WithNodes(names ...string) *Nodes {
 	c.Helper()
-	n := &Nodes{Cluster: c, Marks: map[string][]v1beta1.Mark{}, looks: map[string]int{}, answered: map[types.UID]bool{}, Looked: func(string, int) {}}
+	n := &Nodes{Cluster: c, Marks: map[string][]v1beta1.Mark{}, Full: map[string]int{}, looks: map[string]int{}, answered: map[types.UID]bool{}, Looked: func(string, int) {}}
 	for _, name := range names {
 		made, err := c.Client.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		c.Must(err)
@@ -71,6 +73,11 @@ func (n *Nodes) answer(pod *corev1.Pod) {
 	if pod.Labels[v1beta1.LabelDisruptionUID] != "" && pod.Labels[v1beta1.LabelCleaner] == "" || len(pod.Finalizers) > 0 {
 		n.Errorf("pod %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
 	}
+	if n.Full[node] > 0 {
+		n.Full[node]--
+		n.reject(pod)
+		return
+	}
 	code, message := int32(0), []byte(nil)
 	switch {
 	case node == n.Mute:
@@ -87,6 +94,15 @@ func (n *Nodes) answer(pod *corev1.Pod) {
 	n.Ran = append(n.Ran, node+": "+strings.Join(args, " "))
 	if err := n.Exits(pod, corev1.PodSucceeded, Exited(code, "Completed", string(message))); err != nil && n.Context().Err() == nil {
 		n.Errorf("answer for %s: %v", pod.Name, err)
+	}
+}
+
+// reject is a kubelet that has no room for the pod.
+func (n *Nodes) reject(pod *corev1.Pod) {
+	rejected := pod.DeepCopy()
+	rejected.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Pod was rejected: Node didn't have enough resource: cpu"}
+	if _, err := n.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(n.Context(), rejected, metav1.UpdateOptions{}); err != nil && n.Context().Err() == nil {
+		n.Errorf("reject %s: %v", pod.Name, err)
 	}
 }
 

@@ -166,12 +166,13 @@ func (o *outage) phases(all []*v1beta1.Disruption) string {
 
 func (o *outage) section(n int, lasts, returned time.Duration) section {
 	o.Helper()
-	var counts []string
+	var counts, wrong []string
 	warnings := 0
 	for _, m := range o.people.got() {
 		counts = append(counts, m.reason)
 		if m.severity == v1beta1.NotificationWarning || m.severity == v1beta1.NotificationError {
 			warnings++
+			wrong = append(wrong, fmt.Sprintf("%s %s: %s", m.severity, m.reason, m.text))
 		}
 	}
 	return section{
@@ -183,7 +184,7 @@ func (o *outage) section(n int, lasts, returned time.Duration) section {
 		notes: []string{
 			fmt.Sprintf("%s ended in an outage of %g min. The worker failed %d attempts, and the alert fired %d times. All were finished %s after the return. The worker was started again %d times, the bridge %d times, with a kubelet's pauses.",
 				disruptions(n), lasts.Minutes(), int(o.alert.last()), o.alert.fired, took(returned), o.kubelets[0].times, o.kubelets[1].times),
-			"Messages of the disruptions themselves, from the outage on: " + counted(counts) + ".",
+			"Messages of the disruptions themselves, from the outage on: " + counted(counts) + ". Of severity Warning or Error: " + counted(wrong) + ".",
 			o.where(),
 		},
 	}
@@ -292,6 +293,7 @@ type inbox struct {
 type message struct {
 	reason   string
 	severity v1beta1.NotificationType
+	text     string
 }
 
 func newInbox(t testing.TB) *inbox {
@@ -306,12 +308,13 @@ func (i *inbox) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		Data struct {
 			Severity v1beta1.NotificationType `json:"notificationType"`
 			Reason   string                   `json:"reason"`
+			Message  string                   `json:"message"`
 		} `json:"data"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&event) // what cannot be read counts as a message, too
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.all = append(i.all, message{event.Data.Reason, event.Data.Severity})
+	i.all = append(i.all, message{event.Data.Reason, event.Data.Severity, event.Data.Message})
 }
 
 func (i *inbox) got() []message {

@@ -91,8 +91,8 @@ func (r *recorder) changed(point string, seenBy []string) {
 	r.cached[point] = seenBy
 }
 
-// event notes a watch event and says whether it is to be dropped. Of each kind
-// only the first is a point.
+// event records a watch event; it returns true for one that is to be dropped. Of each
+// kind only the first is a point.
 func (r *recorder) event(program, name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *recorder) event(program, name string) bool {
 	return r.hit(point) != nil
 }
 
-// rest tells that all is injected, and told, and nothing happens any more.
+// rest marks that all is injected and recorded, and nothing happens any more.
 func (r *recorder) rest() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +140,7 @@ func (r *recorder) total() int {
 	return len(r.calls) + len(r.events)
 }
 
-// reached says when the fault happened; zero if it did not.
+// reached is when the fault happened; zero if it did not.
 func (r *recorder) reached() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +153,9 @@ func (r *recorder) faults() (all []fault) {
 	defer r.mu.Unlock()
 	for _, point := range r.calls {
 		program, _, _ := strings.Cut(point, " ")
-		all = append(all, fault{before, program, point}, fault{after, program, point}, fault{stop, program, point})
+		if program != person {
+			all = append(all, fault{before, program, point}, fault{after, program, point}, fault{stop, program, point})
+		}
 		for _, victim := range r.cached[point] {
 			all = append(all, fault{stale, victim, point})
 		}

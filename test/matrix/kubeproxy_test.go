@@ -10,12 +10,15 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // lag is how long a restarted program sees an old state, and how long one
@@ -35,9 +38,9 @@ type kubeProxy struct {
 
 func (k *kubeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := callOf(r)
-	if selector := k.own(c); selector != "" {
+	if parameter, selector := k.own(c); selector != "" {
 		query := r.URL.Query()
-		query.Set("fieldSelector", selector)
+		query.Set(parameter, strings.TrimPrefix(query.Get(parameter)+","+selector, ","))
 		r.URL.RawQuery = query.Encode()
 	}
 	switch {
@@ -51,7 +54,7 @@ func (k *kubeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer is what the server said, or why it could not be asked.
+// answer is the server's response, or the error of the request.
 type answer struct {
 	*http.Response
 	err error
@@ -108,7 +111,7 @@ func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 	if f == nil {
 		a := k.ask(r.Context(), r, bytes.NewReader(body))
 		if a.err == nil && a.StatusCode < http.StatusMultipleChoices {
-			run.changed(point, k.slot.whoSees(c))
+			run.changed(point, k.slot.whoSees(c, decode(body)))
 			k.slot.leads(k.program, decode(body))
 			a.Body = run.names.learnMade(c, a.Body)
 		}
@@ -119,7 +122,8 @@ func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 		k.slot.restart(victim, 0)
 		panic(http.ErrAbortHandler)
 	}
-	a := k.ask(context.WithoutCancel(r.Context()), r, bytes.NewReader(body)) // it is under way whoever dies
+	// The request is under way: the death of its client does not end it.
+	a := k.ask(context.WithoutCancel(r.Context()), r, bytes.NewReader(body))
 	if a.err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -139,7 +143,7 @@ func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 }
 
 // versionBefore is the resource version of the cluster before the write that
-// was answered so; 0 if the answer does not say.
+// was answered so; 0 if the answer has no version.
 func versionBefore(answered []byte) int64 {
 	var object metav1.PartialObjectMetadata
 	if json.Unmarshal(answered, &object) != nil {
@@ -248,7 +252,7 @@ func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
 	if !k.slot.acts(k.program) {
 		return false
 	}
-	if c.resource == "nodes" || c.resource == "mutatingwebhookconfigurations" || k.program == worker && c.namespace == "" && c.resource == "pods" {
+	if c.resource == "mutatingwebhookconfigurations" || k.program == worker && c.namespace == "" && c.resource == "pods" {
 		return false // they are of all slots, and the worker counts the pods of all: those are in no other run
 	}
 	var event struct {
@@ -258,13 +262,16 @@ func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
 	if json.Unmarshal(raw, &event) != nil || event.Type == "BOOKMARK" || event.Type == "ERROR" {
 		return false
 	}
+	if c.resource == "nodes" && (k.program == worker || !bytes.Contains(event.Object, []byte(k.slot.shop))) {
+		return false // the worker counts them, and a node of all slots is in no run
+	}
 	run := k.slot.run()
 	name := run.names.event(c.resource, event.Type, event.Object)
 	return run.event(role(k.program), name)
 }
 
 // whoSees are the programs that hold in a cache what the call changes.
-func (s *slot) whoSees(c kubeCall) []string {
+func (s *slot) whoSees(c kubeCall, written runtime.Object) []string {
 	resource, _, _ := strings.Cut(c.resource, "/")
 	switch {
 	case s.pair != nil: // of two bridges the other one goes on, with a cache of its own
@@ -273,8 +280,24 @@ func (s *slot) whoSees(c kubeCall) []string {
 		return []string{bridge}
 	case resource == "pods":
 		return []string{bridge, worker}
-	case resource == "disruptions", resource == "emergencystops":
+	case resource == "nodes": // the worker counts them
+		return []string{bridge, worker}
+	case resource == "configmaps" && isClaim(c.name, written):
+		return []string{worker}
+	case slices.Contains([]string{"disruptions", "disruptioncrons", "disruptionrollouts", "disruptionscenarios", "emergencystops"}, resource):
 		return []string{bridge}
 	}
 	return nil
+}
+
+// A record of targets, in which a disruption claims them, ends with the number of its
+// shard.
+var claimName = regexp.MustCompile(`^squall-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+$`)
+
+// isClaim is true for a record of targets, by its name in the call or in the object.
+func isClaim(name string, written runtime.Object) bool {
+	if record, ok := written.(*corev1.ConfigMap); ok && name == "" {
+		name = record.Name
+	}
+	return claimName.MatchString(name)
 }

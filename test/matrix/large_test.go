@@ -22,7 +22,7 @@ import (
 const large = 25
 
 // ofEach is how many points of a large disruption are tried of those that differ in
-// nothing but the target. The report tells how many there are in all.
+// nothing but the target. The report has the number of all points.
 const ofEach = 2
 
 var oneOfMany = regexp.MustCompile(`web-\d+`)
@@ -71,13 +71,13 @@ func (r *run) oneDiesOfMany() error {
 
 // runID is that of the workflow's last run.
 func (r *run) runID() (string, error) {
-	said, err := r.temporal.DescribeWorkflowExecution(r.ctx, world.WorkflowOf(r.d), "")
-	return said.GetWorkflowExecutionInfo().GetExecution().GetRunId(), err
+	described, err := r.temporal.DescribeWorkflowExecution(r.ctx, world.WorkflowOf(r.d), "")
+	return described.GetWorkflowExecutionInfo().GetExecution().GetRunId(), err
 }
 
-// lengthen makes Temporal tell the worker of every workflow task that the history is long
-// enough for a new run. It tells so of the past as well: a task is decided alike whenever
-// it is replayed.
+// lengthen changes Temporal's replies to the worker: every workflow task suggests a new
+// run, as after a long history. Past tasks suggest it, too, so that a replay decides like
+// the first execution.
 func lengthen(method string, reply []byte) []byte {
 	switch method {
 	case "PollWorkflowTaskQueue":

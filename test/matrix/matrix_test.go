@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +24,8 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 var (
 	share    = flag.Int("share", 2, "percent of the points to try, chosen by the seed among those that every undisturbed run reaches; with 100 all are tried, as make test-long does")
 	only     = flag.String("point", "", "try this point only, as the report names it")
-	workload = flag.String("workload", "", "try this workload only")
+	workload = flag.String("workload", "", "try these workloads only, separated by commas")
+	sort     = flag.String("how", "", "try only the points at which this happens: before, after, stop, stale or drop")
 	list     = flag.Bool("list", false, "list the points and try none")
 	slots    = flag.Int("slots", 8, "how many runs are under way at once")
 	seed     = flag.Uint64("seed", 0, "what the choice of points follows from; 0: the commit")
@@ -62,8 +64,8 @@ func TestCrashMatrix(t *testing.T) {
 	m.report(plans)
 }
 
-// quiet keeps what all programs said out of the log, where nobody would find a
-// difference any more. A point that is tried alone tells it.
+// quiet keeps the programs' output out of the log, in which a difference would be hard to
+// find. A run of a single point logs the output.
 type quiet struct{ testing.TB }
 
 func (quiet) Failed() bool { return false }
@@ -110,7 +112,7 @@ type trial struct {
 	// took is for the whole run, but for what its disruption was to last longer than
 	// that of the reference.
 	took time.Duration
-	// wrong says what went otherwise than in the reference.
+	// wrong is the difference from the reference; empty for none.
 	wrong string
 	// runs is how many runs were made of it, repeated the difference of the one that
 	// was repeated because its worker gave up events, empty if none was.
@@ -122,7 +124,8 @@ type trial struct {
 // are long one where a share of the points is tried.
 func (m *matrix) chosen() []work {
 	if *workload != "" {
-		return slices.DeleteFunc(slices.Clone(workloads), func(w work) bool { return w.name != *workload })
+		names := strings.Split(*workload, ",")
+		return slices.DeleteFunc(slices.Clone(workloads), func(w work) bool { return !slices.Contains(names, w.name) })
 	}
 	if *share >= whole {
 		return workloads
@@ -149,7 +152,7 @@ func (m *matrix) openSlots() {
 	for _, made := range spaces {
 		m.free <- newSlot(m.world, made)
 	}
-	m.say("%d slots", *slots)
+	m.print("%d slots", *slots)
 }
 
 // take waits for a free slot. One in which a run did not come to its end is
@@ -192,7 +195,7 @@ func (m *matrix) carryOut(p *plan) {
 		})
 	}
 	group.Wait()
-	m.say("%s", p)
+	m.print("%s", p)
 }
 
 // undisturbed is how many runs there are of a workload that nothing disturbs.
@@ -264,6 +267,9 @@ func (p *plan) choose(t *testing.T, seed sample.Seed) {
 	}
 	for _, f := range faults {
 		steady := p.runs[f] == undisturbed() || *share == whole
+		if *sort != "" && f.how != how(*sort) {
+			continue
+		}
 		if steady && seed.Chosen(p.work.name+", "+f.String(), *share) {
 			p.trials = append(p.trials, &trial{fault: f})
 		}
@@ -286,7 +292,7 @@ func (m *matrix) try(s *slot, p *plan, t *trial) {
 		found := decide(ending{err, t.reached, got, r.stableEvents(r.lostEvents())}, p.outcome, t.repeated != "")
 		if found.excused {
 			t.repeated = found.wrong
-			m.say("REPEATED, as the worker gave up events: %s, %s\n%s", p.work.name, t.fault, found.wrong)
+			m.print("REPEATED, as the worker gave up events: %s, %s\n%s", p.work.name, t.fault, found.wrong)
 		}
 		t.wrong = found.wrong
 		if !found.again {
@@ -304,7 +310,7 @@ func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 	if p.work.expires && f != nil && p.early[f.point] {
 		lasts = longEnough
 	}
-	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), fault: f, before: m.saw.known(s.shop), lasts: lasts, said: len(s.programs[worker].Output())}
+	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), fault: f, before: m.saw.known(s.shop), lasts: lasts, logged: len(s.programs[worker].Output())}
 }
 
 // do makes a run, looks at its end and empties the slot.

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// What is the same in two runs must have one name, and what is not another.
+// Calls that are the same in two runs must have one name, and other calls other names.
 func TestNamesOfWrites(t *testing.T) {
 	n := newNames()
 	n.know("0b0c-target", "web-0")
@@ -48,8 +48,8 @@ func TestNamesOfWrites(t *testing.T) {
 	}
 }
 
-// An event on a pod that a driver moves says how far it has come; on any other it
-// does not.
+// The name of an event on a pod that a driver moves has the phase of its operation. Other
+// names do not.
 func TestNamesOfEvents(t *testing.T) {
 	for _, c := range []struct{ labels, want string }{
 		{`{"app":"web"}`, "MODIFIED pods web-0 Running"},
@@ -95,7 +95,7 @@ func TestNamesOfDecisions(t *testing.T) {
 	}
 }
 
-// What is done again and again is one point, and both bridges have one name.
+// Repeated calls are one point, and both bridges have one name.
 func TestPointsThatRepeat(t *testing.T) {
 	r := newRecorder(nil)
 	for _, name := range []string{"fails AwaitRun", "update leases squall-crdbridge", "patch pods web-0"} {

@@ -25,8 +25,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// names tells what calls are about in words that are the same in every run:
-// targets have fixed names, all else has a name of the run.
+// names gives calls and objects names that are the same in every run. Targets have fixed
+// names; other objects have one of their run.
 type names struct {
 	mu sync.Mutex
 	// byID has, for what a run made, its stable name: chaos pods by name,
@@ -114,31 +114,31 @@ func (n *names) write(c kubeCall, body []byte) string {
 	if object != nil {
 		n.learn(object)
 	}
-	words := []string{c.verb, c.resource}
+	parts := []string{c.verb, c.resource}
 	switch o := object.(type) {
 	case *corev1.Event:
-		words = append(words, o.Reason, "on", strings.ToLower(o.InvolvedObject.Kind), n.of(o.InvolvedObject.Name))
+		parts = append(parts, o.Reason, "on", strings.ToLower(o.InvolvedObject.Kind), n.of(o.InvolvedObject.Name))
 	case *unstructured.Unstructured:
-		words = append(words, stateOf(o))
+		parts = append(parts, stateOf(o))
 	default:
 		name := c.name
 		if o, ok := object.(client.Object); ok && name == "" {
 			name = o.GetName()
 		}
-		words = append(words, n.replace(name))
+		parts = append(parts, n.replace(name))
 		if strings.HasPrefix(c.resource, "pods") && c.verb == "patch" {
-			words = append(words, patchOf(body))
+			parts = append(parts, patchOf(body))
 		}
 	}
-	return joined(words)
+	return joined(parts)
 }
 
-// joined are words with one space between them; some may be empty.
-func joined(words []string) string {
-	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+// joined are the parts with one space between them; some may be empty.
+func joined(parts []string) string {
+	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 
-// made tells the names of a disruption that has begun.
+// made stores the names of a disruption that has begun.
 func (n *names) made(d client.Object) {
 	n.know(string(d.GetUID()), "UID of "+d.GetName())
 	n.know(podops.OfDisruption(d.GetUID()).ID, "chaos-ID of "+d.GetName())
@@ -182,19 +182,19 @@ func (n *names) event(resource, kind string, raw []byte) string {
 		return ""
 	}
 	n.learn(object)
-	words := []string{kind, resource}
+	parts := []string{kind, resource}
 	switch o := object.(type) {
 	case *corev1.Pod:
-		words = append(words, n.of(o.Name), string(o.Status.Phase), phaseOf(o))
+		parts = append(parts, n.of(o.Name), string(o.Status.Phase), phaseOf(o))
 		if o.DeletionTimestamp != nil {
-			words = append(words, "deleting")
+			parts = append(parts, "deleting")
 		}
 	case *unstructured.Unstructured:
-		words = append(words, stateOf(o))
+		parts = append(parts, stateOf(o))
 	case client.Object:
-		words = append(words, n.replace(o.GetName()))
+		parts = append(parts, n.replace(o.GetName()))
 	}
-	return joined(words)
+	return joined(parts)
 }
 
 // decode reads an object, whatever it is encoded in; nil if it is none.
@@ -213,27 +213,27 @@ func decode(body []byte) runtime.Object {
 func stateOf(o *unstructured.Unstructured) string {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	injection, _, _ := unstructured.NestedString(o.Object, "status", "injectionStatus")
-	words := []string{phase, injection}
+	parts := []string{phase, injection}
 	if o.GetKind() != "Disruption" {
 		step, _, _ := unstructured.NestedString(o.Object, "status", "step")
-		words = append(words, step)
+		parts = append(parts, step)
 		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		for _, c := range conditions {
 			if fields, ok := c.(map[string]any); ok {
-				words = append(words, fmt.Sprintf("%v=%v", fields["type"], fields["reason"]))
+				parts = append(parts, fmt.Sprintf("%v=%v", fields["type"], fields["reason"]))
 			}
 		}
 	}
 	if len(o.GetFinalizers()) == 0 {
-		words = append(words, "without finalizer")
+		parts = append(parts, "without finalizer")
 	}
 	if o.GetDeletionTimestamp() != nil {
-		words = append(words, "deleting")
+		parts = append(parts, "deleting")
 	}
-	return joined(words)
+	return joined(parts)
 }
 
-// observation names what a signal says.
+// observation is the content of a signal, for its name.
 func observation(payload []byte) string {
 	var o contract.Observation
 	if json.Unmarshal(payload, &o) != nil || o.Hash == "" {

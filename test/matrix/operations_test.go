@@ -18,11 +18,11 @@ import (
 	"github.com/squall-chaos/squall/test/world"
 )
 
-// traffic is the finalizer of who serves the target of an operation that is never
-// given: he does not let it go.
+// traffic is the finalizer of a controller that serves the target of an operation. The
+// controller never removes it, so the operation never gets its target.
 const traffic = podops.FinalizerPrefix + "traffic"
 
-// makeDriver tells workers that the bridges move pods.
+// makeDriver makes the object by which workers detect that the bridges move pods.
 func makeDriver(w *world.World) {
 	_, err := w.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(w.Context(),
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: podops.BuiltInDriver}}, metav1.CreateOptions{})
@@ -65,13 +65,14 @@ func (r *run) prepared() error {
 	})
 }
 
-// letGo takes the finalizer off by which the target is served, so that it can go.
-func (r *run) letGo(name string) error {
+// removeTraffic removes the finalizer by which the target is served, so that the target can
+// be deleted.
+func (r *run) removeTraffic(name string) error {
 	_, err := r.world.Kube.CoreV1().Pods(r.shop).Patch(r.ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	return err
 }
 
-// traces is all that an operation may leave on a target, in words that are the same in
+// traces is all that an operation may leave on a target, in a form that is the same in
 // every run.
 func traces(pod *corev1.Pod) string {
 	conditions := map[corev1.PodConditionType]corev1.ConditionStatus{}
@@ -88,20 +89,20 @@ func phaseOf(pod *corev1.Pod) string {
 	if pod.Labels[podops.LabelManaged] == "" {
 		return ""
 	}
-	var words []string
+	var parts []string
 	for key := range pod.Labels {
 		if strings.Contains(key, podops.Domain) || strings.HasPrefix(key, podops.LabelProtected) {
-			words = append(words, stepOf(key))
+			parts = append(parts, stepOf(key))
 		}
 	}
-	slices.Sort(words)
+	slices.Sort(parts)
 	if !podops.Ready(pod) {
-		words = append(words, "not ready")
+		parts = append(parts, "not ready")
 	}
-	return strings.Join(words, " ")
+	return strings.Join(parts, " ")
 }
 
-// stepOf is what a label of a lifecycle says, without whose it is.
+// stepOf is the step that a label of a lifecycle names, without the operation's ID.
 func stepOf(label string) string {
 	kind, name, _ := strings.Cut(label, "/")
 	if kind == podops.Domain {
@@ -121,7 +122,7 @@ func patchOf(body []byte) string {
 	if json.Unmarshal(body, &patch) != nil {
 		return ""
 	}
-	var words []string
+	var parts []string
 	var labels map[string]*string
 	_ = json.Unmarshal(patch.Metadata["labels"], &labels)
 	for key, value := range labels {
@@ -129,16 +130,16 @@ func patchOf(body []byte) string {
 		if value == nil {
 			sign = "-"
 		}
-		words = append(words, sign+stepOf(key))
+		parts = append(parts, sign+stepOf(key))
 	}
 	for key, sign := range map[string]string{"finalizers": "+", "$deleteFromPrimitiveList/finalizers": "-"} {
 		if patch.Metadata[key] != nil {
-			words = append(words, sign+"finalizer")
+			parts = append(parts, sign+"finalizer")
 		}
 	}
 	for _, c := range patch.Status.Conditions {
-		words = append(words, fmt.Sprintf("%s=%s", c.Type, c.Status))
+		parts = append(parts, fmt.Sprintf("%s=%s", c.Type, c.Status))
 	}
-	slices.Sort(words)
-	return strings.Join(words, " ")
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
 }

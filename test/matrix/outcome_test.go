@@ -25,8 +25,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// outcome is all that must be the same however a run was disturbed, in words
-// that do not depend on the run.
+// outcome is all that must be the same however a run was disturbed, in a form that does
+// not depend on the run.
 type outcome struct {
 	// Left is what carries our marks in the API: chaos pods, records, finalizers.
 	Left []string
@@ -47,7 +47,7 @@ type end struct {
 	// Status is its last one, and Gone whether it was deleted.
 	Gone   bool
 	Status v1beta1.DisruptionStatus
-	// Workflow says how many executions there were for the UID, and the result.
+	// Workflow is the number of executions for the UID, and the result.
 	Workflow string
 }
 
@@ -109,7 +109,7 @@ func (w *witness) failing(chaos string, fails bool) {
 	w.fails[chaos] = fails
 }
 
-// exit notes that a pod was run, and says how it ends.
+// exit records that a pod was run, and returns how it ends.
 func (w *witness) exit(pod *corev1.Pod) (e world.Exit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,6 +132,9 @@ func (w *witness) exit(pod *corev1.Pod) (e world.Exit) {
 	ran := fmt.Sprintf("%s on %s: %s", pod.Name, pod.Spec.NodeName, strings.Join(container.Args, " "))
 	for _, variable := range container.Env {
 		ran += "\n" + variable.Name + "=" + variable.Value
+	}
+	if hosts := pod.Annotations[v1beta1.AnnotationResolvedHosts]; hosts != "" {
+		ran += "\nresolved hosts " + hosts
 	}
 	switch cleaner := pod.Labels[v1beta1.LabelCleaner] != ""; {
 	case e.Code == 0:
@@ -200,14 +203,14 @@ func (r *run) outcome() (account, error) {
 	return r.canonical(o)
 }
 
-// settle takes off a status what may differ.
+// settle removes from a status the parts that may differ.
 func (r *run) settle(s *v1beta1.DisruptionStatus) {
 	if r.expires {
 		s.SpecHash = "" // of a spec whose duration is not always the same
 	}
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool {
-		// That Temporal was slow for a moment says nothing of the disruption, nor does it
-		// whether a target was in service again when its disruption was deleted.
+		// Temporal may be slow for a moment in any run, and a target may or may not be in
+		// service again when its disruption is deleted.
 		return c.Type == v1beta1.ConditionOrchestrated && c.Reason != "WorkflowEnded" || c.Type == v1beta1.ConditionOperating && r.served
 	})
 	slices.SortFunc(s.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
@@ -226,37 +229,45 @@ func (r *run) left() (found []string, err error) {
 	for _, pod := range targets.Items {
 		found = append(found, traces(&pod))
 	}
+	more, err := r.leftByReplacement()
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, more...)
 	for _, mark := range r.saw.marked(r.chaos) {
 		found = append(found, "on the node: "+mark.Object)
 	}
 	return found, nil
 }
 
-// events says what was told. What is told twice is in it twice.
-func (r *run) events() (told []string, err error) {
+// events are the recorded events, with each that is recorded twice.
+func (r *run) events() (recorded []string, err error) {
 	events, err := r.world.Kube.CoreV1().Events(r.shop).List(r.ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range events.Items {
 		switch e.Reason {
-		case "Chosen": // it tells that nothing was injected for two seconds, which depends on how long a recovery takes
+		case "Chosen": // recorded if nothing is injected for two seconds: a long recovery has it
 			continue
-		case "NotInService": // nobody waits for that when the disruption is deleted: it depends on who is faster
+		case "NotInService": // no program waits for it when the disruption is deleted: a race
 			if r.served {
 				continue
 			}
-		case "ProbeFailed": // each process that asks tells what it sees, which a watch may keep from it for a while
+		case "ProbeFailed": // each worker process records its own, and its watch may be late
 			continue
-		case "Stopping": // the bridge deletes the disruptions of a deleted scenario too: its worker may find none that goes on
+		case "Stopping": // the bridge and the worker both end the runs of a deleted scenario
 			continue
 		}
-		told = append(told, fmt.Sprintf("%s %s: %s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
+		if e.Reason == "Replaced" { // the order in which the targets were chosen, which is random
+			e.Message = strings.Replace(e.Message, "web-1, web-0", "web-0, web-1", 1)
+		}
+		recorded = append(recorded, fmt.Sprintf("%s %s: %s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
 	}
-	return told, nil
+	return recorded, nil
 }
 
-// workflows counts the executions and says how the last ended. Runs that went
+// workflows is the number of executions and the result of the last one. Runs that went
 // on in another one count once.
 func (r *run) workflows(name string, uid types.UID) (string, error) {
 	id := contract.WorkflowID(v1beta1.DisruptionRef{Namespace: r.shop, Name: name, UID: uid})
@@ -287,8 +298,8 @@ func (r *run) workflows(name string, uid types.UID) (string, error) {
 	if r.served {
 		result.Summary, _, _ = strings.Cut(result.Summary, ". Not in service: ")
 	}
-	said, err := json.Marshal(result)
-	return fmt.Sprintf("%d in all, the last ended with %s", chains, said), err
+	text, err := json.Marshal(result)
+	return fmt.Sprintf("%d in all, the last ended with %s", chains, text), err
 }
 
 var (
@@ -305,8 +316,8 @@ func (r *run) canonical(o outcome) (account, error) {
 		}
 		slices.Sort(list)
 	}
-	// A stuck disruption says so each time it looks again, and a cleaner that
-	// failed may be tried any number of times.
+	// A stuck disruption records an event at each retry, and a cleaner that failed may be
+	// retried any number of times.
 	o.Events = slices.CompactFunc(o.Events, func(a, b string) bool { return a == b && strings.Contains(a, "StuckOnRemoval") })
 	o.Played = slices.CompactFunc(o.Played, func(a, b string) bool { return a == b && strings.HasSuffix(a, "a cleaner that failed") })
 	if r.node {

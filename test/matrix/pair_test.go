@@ -25,8 +25,8 @@ func role(program string) string { return strings.TrimSuffix(program, "-2") }
 const lease = 2 * time.Second
 
 // lives are the bridges of a slot that has two. Only one acts; when it is killed it is
-// started again once the other one does. One that has lost its lease, as the machine
-// was too busy to renew it in time, ends and is started again, as by a kubelet.
+// started again once the other one does. A bridge that loses its lease, because the machine
+// is too busy to renew it in time, ends and is started again, as by a kubelet.
 type lives struct {
 	// leader has written the lease last.
 	leader string
@@ -34,7 +34,7 @@ type lives struct {
 	down map[string]bool
 }
 
-// lost is what a bridge says when it ends because it could not renew its lease.
+// lost is what a bridge logs when it ends because it could not renew its lease.
 const lost = "leader election lost"
 
 // fit gives the slot one bridge, or two that elect a leader, and waits until there is
@@ -87,8 +87,8 @@ func (s *slot) keep(ctx context.Context) {
 			if ctx.Err() != nil || s.pair.down[name] || !p.Over() {
 				continue
 			}
-			if said := p.Output(); !strings.Contains(said[max(0, len(said)-500):], lost) {
-				s.ended = errors.Join(s.ended, fmt.Errorf("%s ended by itself:\n%s", name, said[max(0, len(said)-2000):]))
+			if output := p.Output(); !strings.Contains(output[max(0, len(output)-500):], lost) {
+				s.ended = errors.Join(s.ended, fmt.Errorf("%s ended by itself:\n%s", name, output[max(0, len(output)-2000):]))
 			}
 			p.Start()
 		}

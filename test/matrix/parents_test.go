@@ -23,13 +23,13 @@ import (
 )
 
 // A cron, a rollout or a scenario is the parent of Disruptions that the worker creates.
-// What must be the same at its end is its last status before it is deleted, its own
-// workflows, and that there was no Disruption more than it should begin.
+// Three facts must be the same at its end: its last status before it is deleted, its own
+// workflows, and the Disruptions that it began.
 
-// ofParents are words of the points that a disruption alone does not have: the others are
-// those of other workloads.
+// ofParents are parts of the names of points that a disruption alone does not have. Other
+// workloads have the other points.
 var ofParents = []string{
-	"cron", "rollout", "cenario", "create disruptions", "delete disruptions", "Schedule",
+	person, "cron", "rollout", "cenario", "create disruptions", "delete disruptions", "Schedule",
 	"BeginRun", "AwaitRun", "BeginStep", "SeeRuns", "EndRuns", "decides complete",
 }
 
@@ -45,7 +45,9 @@ func (r *run) counts(f fault) bool {
 		for _, d := range r.all {
 			point = strings.ReplaceAll(point, d.Name, "")
 		}
-		return slices.ContainsFunc(ofParents, func(word string) bool { return strings.Contains(point, word) })
+		return slices.ContainsFunc(ofParents, func(part string) bool { return strings.Contains(point, part) })
+	case r.about != nil:
+		return slices.ContainsFunc(r.about, func(part string) bool { return strings.Contains(f.point, part) })
 	}
 	return true
 }
@@ -128,7 +130,7 @@ func (r *run) runDeleted() error {
 		return err
 	}
 	c := r.parent.(*v1beta1.DisruptionCron)
-	err := r.until("the history says how the run ended", func() bool {
+	err := r.until("the history has the end of the run", func() bool {
 		return r.readParent() && len(c.Status.History) == 1 && c.Status.History[0].Ending != ""
 	})
 	if err != nil {
@@ -168,7 +170,11 @@ func (r *run) releaseRuns() error {
 	}
 	workload.Spec.Template.Spec.Containers[0].Image = "web:2"
 	deployments := r.world.Kube.AppsV1().Deployments(r.shop)
-	if workload, err = deployments.Update(r.ctx, workload, metav1.UpdateOptions{}); err != nil {
+	err = r.written("update deployments", []string{bridge}, func() (metav1.Object, error) {
+		workload, err = deployments.Update(r.ctx, workload, metav1.UpdateOptions{})
+		return workload, err
+	})
+	if err != nil {
 		return err
 	}
 	err = r.until("the run waits until it is rolled out", func() bool {
@@ -188,7 +194,7 @@ func (r *run) releaseRuns() error {
 	return r.child(o.ChildName())
 }
 
-// releaseDeleted is a person who deletes a rollout whose status says that its run began.
+// releaseDeleted is a person who deletes a rollout once its status shows the run.
 func (r *run) releaseDeleted() error {
 	o := r.parent.(*v1beta1.DisruptionRollout)
 	err := r.until("the history has the run", func() bool { return r.readParent() && len(o.Status.History) == 1 })
@@ -213,9 +219,9 @@ func (r *run) firstStepRuns() error {
 	return r.child(s.ChildName(0, 0))
 }
 
-// secondStepRuns is a person who ends the first step, and deletes the scenario during
-// the second one, when status says that it has begun: what it says before that is not
-// the same at every moment, and a recovery takes some.
+// secondStepRuns is a person who ends the first step, and deletes the scenario during the
+// second one, once the status shows that step: the status before that depends on how long a
+// recovery takes.
 func (r *run) secondStepRuns() error {
 	if err := r.deleted(); err != nil {
 		return err
@@ -252,25 +258,25 @@ func (r *run) parentDeleted() error {
 		return err
 	}
 	if !r.readParent() {
-		return fmt.Errorf("%s is gone, and nobody deleted it", r.parent.GetName())
+		return fmt.Errorf("%s is gone, and was not deleted", r.parent.GetName())
 	}
 	text, err := json.Marshal(r.parent)
 	if err != nil {
 		return err
 	}
-	var said struct{ Status any }
-	if err := json.Unmarshal(text, &said); err != nil {
+	var written struct{ Status any }
+	if err := json.Unmarshal(text, &written); err != nil {
 		return err
 	}
-	r.parentStatus = said.Status
+	r.parentStatus = written.Status
 	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.parent)); err != nil {
 		return err
 	}
 	return r.until("it is gone, after what runs of it", func() bool { return !r.readParent() && !r.see() })
 }
 
-// parentWorkflows waits for the end of the parent's own workflows, and says what they
-// came to. Runs that went on in another one count once.
+// parentWorkflows waits for the end of the parent's own workflows, and returns their
+// results. Runs that went on in another one count once.
 func (r *run) parentWorkflows() (all []string, err error) {
 	if r.parent == nil {
 		return nil, nil
@@ -300,8 +306,8 @@ func (r *run) parentWorkflows() (all []string, err error) {
 		if err == nil {
 			err = r.temporal.GetWorkflow(r.ctx, id, "").Get(r.ctx, &result)
 		}
-		said, _ := json.Marshal(result)
-		all[i] += " ended with " + string(said)
+		text, _ := json.Marshal(result)
+		all[i] += " ended with " + string(text)
 	}
 	slices.Sort(all)
 	return all, err

@@ -24,7 +24,7 @@ func (r *run) deleted() error {
 
 // ended is a person who ends the disruption and lets it be.
 func (r *run) ended() error {
-	err := r.until("it is told to end", func() bool {
+	err := r.until("it is asked to end", func() bool {
 		return r.temporal.SignalWorkflow(r.ctx, world.WorkflowOf(r.d), "", contract.SignalEnd, contract.End{Reason: "it was seen"}) == nil
 	})
 	if err != nil {
@@ -73,8 +73,8 @@ func (r *run) targetDies() error {
 	return r.deleted()
 }
 
-// stuckAndResumed is a person who mends the node of a stuck disruption and lets
-// it clean again.
+// stuckAndResumed is a person who repairs the node of a stuck disruption and has it clean
+// again.
 func (r *run) stuckAndResumed() error {
 	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.d)); err != nil {
 		return err

@@ -20,11 +20,11 @@ const (
 	judgedKind = 5
 )
 
-// tried tells whether a run came to the point, or differed before it.
+// tried is true when a run came to the point, or differed before it.
 func (t *trial) tried() bool { return t.reached || t.wrong != "" }
 
-// unreached says what is wrong with the points to which no run came. A test that
-// reaches too few of them proves less than its report says.
+// unreached is what is wrong with the points to which no run came. A test that reaches too
+// few of them proves less than its report claims.
 func unreached(trials []*trial) (wrong []string) {
 	missed, chosen, tried := 0, map[how]int{}, map[how]int{}
 	for _, t := range trials {

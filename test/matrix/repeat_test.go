@@ -40,19 +40,19 @@ func (a account) against(want account) string {
 // like Pod shop/web-0.
 type lostEvent struct{ Msg, Reason, Message, Object, Error string }
 
-// words are those of an outcome, for an event of a type: the log does not have it.
-func (l lostEvent) words(eventType string) string {
+// text is the event as an outcome has it, for an event of a type: the log lacks the type.
+func (l lostEvent) text(eventType string) string {
 	kind, name, _ := strings.Cut(l.Object, " ")
 	return fmt.Sprintf("%s %s: %s %s: %s", kind, name[strings.LastIndex(name, "/")+1:], eventType, l.Reason, l.Message)
 }
 
-// is tells whether an event, as an outcome has it, is this one.
+// is reports whether an event, as an outcome has it, is this one.
 func (l lostEvent) is(event string) bool {
-	return event == l.words(corev1.EventTypeNormal) || event == l.words(corev1.EventTypeWarning)
+	return event == l.text(corev1.EventTypeNormal) || event == l.text(corev1.EventTypeWarning)
 }
 
-// lostIn are the events that a log says were given up because the time to store
-// them was over (docs/events.md). Events that were refused are not among them.
+// lostIn are the events that, by a log, were given up because the time to store them was
+// over (docs/events.md). Events that were refused are not among them.
 func lostIn(log string) (lost []lostEvent) {
 	for line := range strings.Lines(log) {
 		var e lostEvent
@@ -67,7 +67,7 @@ func lostIn(log string) (lost []lostEvent) {
 }
 
 // lostEvents are the events of this run that the worker gave up.
-func (r *run) lostEvents() []lostEvent { return lostIn(r.programs[worker].Output()[r.said:]) }
+func (r *run) lostEvents() []lostEvent { return lostIn(r.programs[worker].Output()[r.logged:]) }
 
 // stableEvents are the same with the names of every run.
 func (r *run) stableEvents(lost []lostEvent) (stable []lostEvent) {
@@ -78,20 +78,20 @@ func (r *run) stableEvents(lost []lostEvent) (stable []lostEvent) {
 	return stable
 }
 
-// untilTold waits until n events that match are recorded. It does not wait for
+// untilRecorded waits until n events that match are recorded. It does not wait for
 // those that the worker gave up: they do not come, and the end of the run lacks
 // them.
-func (r *run) untilTold(n int, what string, matches func(event string) bool) error {
+func (r *run) untilRecorded(n int, what string, matches func(event string) bool) error {
 	return r.until(what, func() bool {
-		told, err := r.events()
+		recorded, err := r.events()
 		there := 0
-		for _, event := range told {
+		for _, event := range recorded {
 			if matches(event) {
 				there++
 			}
 		}
 		for _, lost := range r.lostEvents() {
-			if matches(lost.words(corev1.EventTypeNormal)) {
+			if matches(lost.text(corev1.EventTypeNormal)) {
 				there++
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// say tells at once what a log of the test would tell at its end.
-func (m *matrix) say(format string, args ...any) {
+// print writes a line at once; the log of a test appears at its end.
+func (m *matrix) print(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.0fs  %s\n", time.Since(m.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
@@ -17,10 +17,10 @@ func (m *matrix) progress(p *plan, t *trial) {
 	defer m.mu.Unlock()
 	m.done++
 	if m.done%20 == 0 {
-		m.say("%d points, of %d that are known", m.done, m.wanted)
+		m.print("%d points, of %d that are known", m.done, m.wanted)
 	}
 	if t.wrong != "" {
-		m.say("DIFFERENCE in %s, %s\n%s\nagain: go test ./test/matrix -run TestCrashMatrix -workload %q -point %q",
+		m.print("DIFFERENCE in %s, %s\n%s\nagain: go test ./test/matrix -run TestCrashMatrix -workload %q -point %q",
 			p.work.name, t.fault, t.wrong, p.work.name, t.fault)
 	}
 }

@@ -44,9 +44,11 @@ type slot struct {
 
 	// broken is a slot in which a run did not come to its end.
 	broken bool
+	// onInit are the settings of the bridge that serves the on-init webhook.
+	onInit []string
 
 	mu sync.Mutex
-	// longHistory is what Temporal says of every workflow.
+	// longHistory makes Temporal suggest a new run for every workflow.
 	longHistory bool
 	// pair is nil where there is one bridge, which always acts.
 	pair        *lives
@@ -138,6 +140,7 @@ func newSlot(w *world.World, in space) *slot {
 		world: w, in: in, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"), temporal: in.client,
 		programs: map[string]*world.Program{}, stopKeeping: func() {}, current: newRecorder(nil), old: map[string]oldView{},
 	}
+	s.onInit = s.serveOnInit()
 	s.programs[worker] = w.Worker(s.settings(worker)...).Start()
 	s.programs[bridge] = s.newBridge(bridge).Start()
 	return s
@@ -154,7 +157,11 @@ func (s *slot) settings(program string) []string {
 
 // newBridge is one that does not run yet.
 func (s *slot) newBridge(name string) *world.Program {
-	return s.world.Bridge(append(s.settings(name), "SQUALL_WATCH_NAMESPACES="+s.shop, "SQUALL_POD_OPS_DRIVER=true")...)
+	settings := append(s.settings(name), "SQUALL_WATCH_NAMESPACES="+s.shop, "SQUALL_POD_OPS_DRIVER=true")
+	if name == bridge {
+		settings = append(settings, s.onInit...)
+	}
+	return s.world.Bridge(settings...)
 }
 
 // kubeProxy listens for one program's calls to the API server.
@@ -213,7 +220,7 @@ func (s *slot) run() *recorder {
 	return s.current
 }
 
-// long says whether every history is long enough for a new run.
+// long is true when every history counts as long enough for a new run.
 func (s *slot) long() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,8 +255,8 @@ func (s *slot) restart(program string, version int64) {
 	})
 }
 
-// takeDown keeps a program from being started by anybody else, and names the bridge
-// that is to act in its place, if there is one.
+// takeDown keeps the test from starting a program elsewhere, and names the bridge that is to
+// act in its place, if there is one.
 func (s *slot) takeDown(program string) (other string, two bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +299,7 @@ func (s *slot) end(program string) {
 	})
 }
 
-// endedWell waits until what was asked to end runs again, and says what was
+// endedWell waits until each program that was asked to end runs again, and returns what was
 // wrong with its end.
 func (s *slot) endedWell() error {
 	s.ending.Wait()
@@ -301,8 +308,8 @@ func (s *slot) endedWell() error {
 	return s.ended
 }
 
-// past says whether a program is to see the past now, and until when; before its first
-// list that has no end.
+// past is true while a program is to see the past, and until when; before its first list
+// that has no end.
 func (s *slot) past(program string) (until time.Time, lasts bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +333,7 @@ func (s *slot) servePast(program string) (version int64) {
 	return view.version
 }
 
-// sawPast says whether a program was answered from the past.
+// sawPast is true when a program got an answer from the past.
 func (s *slot) sawPast(program string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,12 +17,21 @@ import (
 // stopOf is the name of a slot's EmergencyStop.
 func (s *slot) stopOf() string { return "stop-of-" + s.shop }
 
-// own keeps the stops of other slots from a program that lists or watches them.
-func (k *kubeProxy) own(c kubeCall) (selector string) {
-	if c.resource == "emergencystops" && (c.verb == "list" || c.verb == "watch") {
-		return "metadata.name=" + k.slot.stopOf()
+// own limits what a program lists or watches of cluster-scoped objects to those of its
+// slot: a parameter of the query, and what is added to its value.
+func (k *kubeProxy) own(c kubeCall) (parameter, selector string) {
+	if c.verb != "list" && c.verb != "watch" {
+		return "", ""
 	}
-	return ""
+	switch c.resource {
+	case "emergencystops":
+		return "fieldSelector", "metadata.name=" + k.slot.stopOf()
+	case "disruptionpolicies":
+		return "fieldSelector", "metadata.name=" + k.slot.policyOf()
+	case "nodes":
+		return "labelSelector", fmt.Sprintf("%s in (%s,%s)", labelSlot, k.slot.shop, allSlots)
+	}
+	return "", ""
 }
 
 // stopped is a person who stops everything while the disruption goes on, asks for
@@ -29,7 +39,8 @@ func (k *kubeProxy) own(c kubeCall) (selector string) {
 func (r *run) stopped() error {
 	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: r.stopOf()}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
 	r.current.names.know(stop.Name, "STOP")
-	if err := r.world.Disruptions.Create(r.ctx, stop); err != nil {
+	err := r.written("create emergencystops", []string{bridge, worker}, func() (metav1.Object, error) { return stop, r.world.Disruptions.Create(r.ctx, stop) })
+	if err != nil {
 		return err
 	}
 	clean := func(stopped int) func() bool {

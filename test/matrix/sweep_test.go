@@ -31,7 +31,7 @@ func (w *witness) marked(chaos string) []v1beta1.Mark {
 }
 
 // allLost is a disruption that loses its object, its workflow and its chaos pods while no
-// bridge runs. What is left, its records and its node's mark, a sweep finds.
+// bridge runs. A sweep finds what is left: its records and its node's mark.
 func (r *run) allLost() error {
 	r.programs[bridge].Kill()
 	defer r.bringUp(bridge)
@@ -39,8 +39,8 @@ func (r *run) allLost() error {
 		return err
 	}
 	r.saw.mark(r.chaos, r.d)
-	letGo := []byte(`{"metadata":{"finalizers":null}}`)
-	if err := r.world.Disruptions.Patch(r.ctx, r.d, client.RawPatch(types.MergePatchType, letGo)); err != nil {
+	withoutFinalizers := []byte(`{"metadata":{"finalizers":null}}`)
+	if err := r.world.Disruptions.Patch(r.ctx, r.d, client.RawPatch(types.MergePatchType, withoutFinalizers)); err != nil {
 		return err
 	}
 	if err := r.world.Disruptions.Delete(r.ctx, r.d); err != nil {
@@ -53,7 +53,7 @@ func (r *run) allLost() error {
 	}
 	now := int64(0)
 	for _, pod := range there.Items {
-		if _, err := pods.Patch(r.ctx, pod.Name, types.MergePatchType, letGo, metav1.PatchOptions{}); err != nil {
+		if _, err := pods.Patch(r.ctx, pod.Name, types.MergePatchType, withoutFinalizers, metav1.PatchOptions{}); err != nil {
 			return err
 		}
 		if err := client.IgnoreNotFound(pods.Delete(r.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})); err != nil {
@@ -63,8 +63,8 @@ func (r *run) allLost() error {
 	return r.swept()
 }
 
-// swept has the cluster swept. What a sweep counts depends on what one that was cut
-// short had cleaned: how it ends is what it could not clean, and what it could not see.
+// swept has the cluster swept. The counts of a sweep depend on what an interrupted one had
+// cleaned. Its end is what it could not clean, and what it could not see.
 func (r *run) swept() error {
 	// The worker sweeps for runs of the schedule alone, which have IDs like this one.
 	options := temporalclient.StartWorkflowOptions{ID: fmt.Sprintf("%s-%s", contract.SweepSchedule, r.d.UID), TaskQueue: contract.TaskQueue}

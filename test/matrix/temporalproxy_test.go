@@ -32,7 +32,7 @@ func (bytesCodec) Unmarshal(data []byte, v any) error {
 }
 func (bytesCodec) Name() string { return "proto" }
 
-// errKilled is told to a program that is dead.
+// errKilled is the answer to a program that is dead.
 var errKilled = status.Error(codes.Unavailable, "killed")
 
 // handle is any call: all of Temporal's are one message each way.
@@ -78,8 +78,8 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&reply)
 }
 
-// name is what a call tells Temporal; empty for one that tells nothing that
-// lasts: polls, heartbeats, questions.
+// name is the name of a call that changes Temporal's state; empty for any other: polls,
+// heartbeats, questions.
 func (t *temporalProxy) name(n *names, method string, request []byte) string {
 	switch method {
 	case "StartWorkflowExecution":
@@ -107,8 +107,7 @@ func (t *temporalProxy) name(n *names, method string, request []byte) string {
 	return ""
 }
 
-// ofCron is empty for the schedule of the sweep, which each worker takes away when it
-// starts.
+// ofCron is empty for the schedule of the sweep, which each worker deletes when it starts.
 func ofCron(method string, of interface{ GetScheduleId() string }) string {
 	if strings.HasPrefix(of.GetScheduleId(), "cron/") {
 		return method

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,11 +29,17 @@ type work struct {
 	node bool
 	// expires is a disruption that ends by itself.
 	expires bool
-	// fails is a node on which nothing can be cleaned until somebody mends it.
+	// fails is a node on which nothing can be cleaned until a person repairs it.
 	fails bool
 	// operates is one that is an operation on its targets, which the bridge's driver
 	// moves, and keeps others from them; served are targets that are never given.
 	operates, served bool
+	// replaces is pod replacement: the targets have nodes and an owner that replaces them.
+	replaces bool
+	// starts is a disruption of pods before they start, by onInit.
+	starts bool
+	// makesNodes is a disruption of nodes that its begins creates.
+	makesNodes bool
 	// twoBridges is one with so many, of which points are those of the one that acts.
 	twoBridges bool
 	// guarded is one with a probe, which asks whether the pod called guard is ready.
@@ -44,6 +51,8 @@ type work struct {
 	many bool
 	// rested is one whose points before it rests are those of other workloads.
 	rested bool
+	// about has parts of the names of the points that count; nil: all points do.
+	about []string
 	// lost is one that a sweep ends, while no bridge runs: points are those of the worker.
 	lost bool
 	// begins is the part before that of a person; nil: the disruption is created, and
@@ -77,6 +86,11 @@ var workloads = []work{
 	{name: "an emergency stop", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, rested: true, play: (*run).stopped},
 	{name: "a sweep", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, node: true, lost: true, rested: true, long: true, play: (*run).allLost},
 	{name: "many targets", targets: large, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, many: true, long: true, play: (*run).oneDiesOfMany},
+	{name: "a replacement", targets: 2, faults: replacement, replaces: true, long: true, begins: (*run).replaced, play: (*run).deleted},
+	{name: "a service", targets: 1, faults: network, long: true, begins: (*run).serviceDisrupted, play: (*run).serviceChanges},
+	{name: "a start", targets: 1, faults: v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 30}}, starts: true, long: true, begins: (*run).startDisrupted, play: (*run).started},
+	{name: "limits", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, long: true, about: []string{person, "poddisruptionbudgets", "disruptionpolicies"}, begins: (*run).limited, play: (*run).limitsEnd},
+	{name: "a node comes", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, makesNodes: true, long: true, about: []string{person, " nodes"}, begins: (*run).firstNodeDisrupted, play: (*run).secondNodeComes},
 	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
 }
 
@@ -92,8 +106,8 @@ type run struct {
 	before map[types.UID]bool
 	// lasts is the disruption's duration.
 	lasts time.Duration
-	// said is how much the worker had said before it.
-	said int
+	// logged is the length of the worker's log before it.
+	logged int
 	// d is the disruption, or that of all which began last.
 	d   *v1beta1.Disruption
 	all []*v1beta1.Disruption
@@ -101,13 +115,15 @@ type run struct {
 	// the stop that ended d, or how the sweep after it ended.
 	parent       client.Object
 	parentStatus any
+	// stopPlaying ends the controllers that the run plays; nil: none.
+	stopPlaying func()
 }
 
 // patience is how long one step of a run may take. It is more than two of the
 // longest time-outs of the workflow's activities, which are a minute.
 const patience = 150 * time.Second
 
-// until waits for a condition; when it does not come to hold, the error says what.
+// until waits for a condition; if it does not come to hold, the error names it.
 func (r *run) until(what string, holds func() bool) error {
 	return r.untilWithin(patience, what, holds)
 }
@@ -121,6 +137,11 @@ func (r *run) untilWithin(patience time.Duration, what string, holds func() bool
 
 // whole is the life of the workload from the first target to the last trace.
 func (r *run) whole() error {
+	defer func() {
+		if r.stopPlaying != nil {
+			r.stopPlaying()
+		}
+	}()
 	if err := r.makeTargets(); err != nil {
 		return err
 	}
@@ -149,7 +170,7 @@ func (r *run) whole() error {
 	return r.quiet()
 }
 
-// disrupted is a disruption of which all targets are injected, and told so.
+// disrupted is a disruption of which all targets are injected and have an event.
 func (r *run) disrupted() error {
 	if err := r.create(); err != nil {
 		return err
@@ -157,22 +178,22 @@ func (r *run) disrupted() error {
 	return r.allDisrupted()
 }
 
-// allDisrupted waits until all is told of the beginning. Who creates chaos pods and who
-// watches what becomes of them are not the same, so either may be the last to tell.
+// allDisrupted waits until all events of the beginning are recorded. One activity creates
+// chaos pods and another one watches them, so either may record the last event.
 func (r *run) allDisrupted() error {
 	if err := r.injected(r.targets); err != nil {
 		return err
 	}
-	err := r.untilTold(1, "the event that its chaos pods are created", func(event string) bool {
+	err := r.untilRecorded(1, "the event that its chaos pods are created", func(event string) bool {
 		return strings.HasPrefix(event, "Disruption "+r.d.Name+": Normal ChaosPodCreated: ")
 	})
 	if err != nil {
 		return err
 	}
-	return r.toldTargets()
+	return r.targetsRecorded()
 }
 
-// create makes the disruption, and tells its names.
+// create makes the disruption, and stores its names.
 func (r *run) create() error {
 	d := r.disruption()
 	if err := r.world.Disruptions.Create(r.ctx, d); err != nil {
@@ -197,6 +218,7 @@ func (r *run) disruption() *v1beta1.Disruption {
 	if r.operates {
 		d.Spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined, ProtectTargets: true}
 	}
+	d.Spec.OnInit = r.starts
 	if r.node {
 		d.Spec.Level, d.Spec.Selector = v1beta1.LevelNode, map[string]string{corev1.LabelHostname: bigNode}
 	}
@@ -206,9 +228,9 @@ func (r *run) disruption() *v1beta1.Disruption {
 // guard is the pod, and the label of it, whose readiness is the steady state.
 const guard = "guard"
 
-// steadyState has one probe in all phases. Two failures end the disruption. That
-// nobody can ask does so only after a minute and more, which is longer than any
-// recovery: its time-out counts for that, and its handler needs none.
+// steadyState has one probe in all phases. Two failures end the disruption. A probe that
+// gets no answer ends it only after a minute and more, which is longer than any recovery:
+// its time-out counts for that, and its handler needs none.
 func steadyState() *v1beta1.SteadyState {
 	return &v1beta1.SteadyState{
 		GateTimeoutSeconds: int32(patience.Seconds()), RecoveryTimeoutSeconds: int32(patience.Seconds()),
@@ -222,8 +244,13 @@ func steadyState() *v1beta1.SteadyState {
 // makeTargets makes pods of fixed names, so that what is about them is named
 // alike in every run.
 func (r *run) makeTargets() error {
-	if r.node {
+	switch {
+	case r.node:
 		return r.nameNode()
+	case r.replaces:
+		return r.makeReplicas()
+	case r.starts, r.makesNodes:
+		return nil // the pods and nodes come while the disruption waits for them
 	}
 	for i := range r.targets {
 		if err := r.makePod(fmt.Sprintf("web-%d", i), "web", fmt.Sprintf("node-%d", i)); err != nil {
@@ -246,7 +273,7 @@ func (r *run) makeTargets() error {
 const bigNode = "bignode"
 
 func makeNode(w *world.World) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: bigNode, Labels: map[string]string{corev1.LabelHostname: bigNode}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: bigNode, Labels: map[string]string{corev1.LabelHostname: bigNode, labelSlot: allSlots}}}
 	made, err := w.Kube.CoreV1().Nodes().Create(w.Context(), node, metav1.CreateOptions{})
 	w.Must(err)
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -254,7 +281,7 @@ func makeNode(w *world.World) {
 	w.Must(err)
 }
 
-// nameNode tells the node's UID, which is another one in each run of the test.
+// nameNode stores the node's UID, which differs in each run of the test.
 func (r *run) nameNode() error {
 	node, err := r.world.Kube.CoreV1().Nodes().Get(r.ctx, bigNode, metav1.GetOptions{})
 	if err == nil {
@@ -289,27 +316,30 @@ func (r *run) pods() int {
 // see brings d up to date; false when it is gone. The last that was seen stays.
 func (r *run) see() bool { return r.world.See(r.d) }
 
-// injected waits until status and an event say so: what ends a disruption must not come
-// before all is told of its beginning, or what is told would depend on how long a
-// recovery takes.
+// injected waits until the status and an event show it. The end of a disruption must not
+// come before all events of its beginning, or the events would depend on how long a recovery
+// takes.
 func (r *run) injected(n int) error {
-	want := fmt.Sprintf("%d/%[1]d", n)
-	err := r.until("injected, "+want, func() bool {
-		return r.see() && r.d.Status.InjectionStatus == v1beta1.Injected && r.d.Status.InjectedTargetsCount == n && r.d.Status.SelectedTargetsCount == n
-	})
-	if err != nil {
+	if err := r.statusInjected(n); err != nil {
 		return err
 	}
+	want := fmt.Sprintf("%d/%[1]d", n)
 	injected := fmt.Sprintf("Disruption %s: Normal Injected: all %d targets are injected", r.d.Name, n)
-	return r.untilTold(1, "the event that it is injected, "+want, func(event string) bool { return event == injected })
+	return r.untilRecorded(1, "the event that it is injected, "+want, func(event string) bool { return event == injected })
 }
 
-// toldTargets waits until every target has the event that it is disrupted, as injected does.
-func (r *run) toldTargets() error {
-	if r.node {
+func (r *run) statusInjected(n int) error {
+	return r.until(fmt.Sprintf("injected, %d/%[1]d", n), func() bool {
+		return r.see() && r.d.Status.InjectionStatus == v1beta1.Injected && r.d.Status.InjectedTargetsCount == n && r.d.Status.SelectedTargetsCount == n
+	})
+}
+
+// targetsRecorded waits until every target has the event that it is disrupted, as injected does.
+func (r *run) targetsRecorded() error {
+	if r.node || r.makesNodes {
 		return nil // events on nodes are in a namespace that all slots share
 	}
-	return r.untilTold(r.targets*len(r.all), "every target has the event that it is disrupted", func(event string) bool {
+	return r.untilRecorded(r.targets*len(r.all), "every target has the event that it is disrupted", func(event string) bool {
 		return strings.HasPrefix(event, "Pod ") && strings.Contains(event, ": Normal Disrupted: ")
 	})
 }
@@ -327,7 +357,7 @@ func (r *run) completed() error {
 	return err
 }
 
-// quiet waits until the programs have nothing more to say.
+// quiet waits until the programs make no calls any more.
 func (r *run) quiet() error {
 	last, since := -1, time.Now()
 	return r.until("the programs are quiet", func() bool {
@@ -338,7 +368,7 @@ func (r *run) quiet() error {
 	})
 }
 
-// leave takes away what the run made, so that the next finds the slot empty.
+// leave deletes what the run made, so that the next run finds the slot empty.
 func (r *run) leave() error {
 	if err := r.leaveParent(); err != nil {
 		return err
@@ -348,18 +378,21 @@ func (r *run) leave() error {
 			return err
 		}
 	}
-	names := []string{guard}
-	for i := range r.targets {
-		names = append(names, fmt.Sprintf("web-%d", i))
+	pods, err := r.world.Kube.CoreV1().Pods(r.shop).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
 	}
-	for _, name := range names {
-		err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, name, metav1.DeleteOptions{})
+	for _, pod := range pods.Items {
+		err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, pod.Name, metav1.DeleteOptions{})
 		if err == nil && r.served {
-			err = r.letGo(name)
+			err = r.removeTraffic(pod.Name)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
+	}
+	if err := errors.Join(r.leaveNodes(), r.leaveClaims(), r.leaveService(), r.leaveLimits()); err != nil {
+		return err
 	}
 	if err := r.world.Kube.CoreV1().Events(r.shop).DeleteCollection(r.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -29,6 +30,9 @@ type Kubelets struct {
 	queue workqueue.TypedRateLimitingInterface[string]
 	exits atomic.Pointer[func(*corev1.Pod) Exit]
 	times atomic.Pointer[times]
+
+	// waiting has the keys of the pods that wait for a disruption before they start, by UID.
+	waiting sync.Map
 
 	mu    sync.Mutex
 	there map[string]*tally // by namespace
@@ -166,7 +170,7 @@ func (k *Kubelets) enqueue(object any) {
 		k.queue.AddAfter(key, takes.start)
 	case end:
 		k.queue.AddAfter(key, takes.end)
-	case report, remove:
+	case hold, report, remove:
 		k.queue.Add(key)
 	}
 }
@@ -193,7 +197,15 @@ func (k *Kubelets) sync(ctx context.Context, key string) error {
 	}
 	pod := object.(*corev1.Pod).DeepCopy()
 	switch next(pod) {
+	case hold:
+		k.waiting.Store(pod.UID, key)
+		pod.Status = waits(pod)
+		_, err = k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		return gone(err)
 	case run, report:
+		if err := k.release(ctx, pod); err != nil {
+			return err
+		}
 		pod.Status = running(pod)
 		_, err = k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return gone(err)
@@ -226,6 +238,7 @@ type step int
 
 const (
 	nothing step = iota
+	hold         // before its first own container, for the injector
 	run
 	report // whether it is ready
 	end
@@ -237,6 +250,11 @@ func next(pod *corev1.Pod) step {
 	switch {
 	case pod.Spec.NodeName == "":
 		return nothing
+	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && held(pod):
+		if len(pod.Status.InitContainerStatuses) > 0 {
+			return nothing
+		}
+		return hold
 	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending:
 		return run
 	case pod.DeletionTimestamp == nil && !over && conditionOf(pod, corev1.PodReady) != ready(pod):
@@ -249,6 +267,47 @@ func next(pod *corev1.Pod) step {
 		return remove
 	}
 	return nothing // only a finalizer holds it
+}
+
+// held is true for a pod that waits for a disruption before it starts.
+func held(pod *corev1.Pod) bool {
+	return len(pod.Spec.InitContainers) > 0 && pod.Spec.InitContainers[0].Name == v1beta1.OnInitContainer
+}
+
+// release starts the target of a chaos pod if it waits: the injector ends the wait as soon
+// as it has injected, which is before the chaos pod is ready.
+func (k *Kubelets) release(ctx context.Context, chaos *corev1.Pod) error {
+	uid := types.UID(chaos.Labels[v1beta1.LabelTargetUID])
+	key, found := k.waiting.Load(uid)
+	if !found || commanded(chaos) {
+		return nil
+	}
+	object, found, err := k.pods.GetIndexer().GetByKey(key.(string))
+	if err != nil || !found {
+		return err
+	}
+	pod := object.(*corev1.Pod).DeepCopy()
+	if pod.UID != uid || pod.Status.Phase != corev1.PodPending {
+		return nil
+	}
+	began := waits(pod).InitContainerStatuses
+	began[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: metav1.Now()}}
+	pod.Status = running(pod)
+	pod.Status.InitContainerStatuses = began
+	_, err = k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return gone(err)
+}
+
+// waits is the status of a pod that is held.
+func waits(pod *corev1.Pod) corev1.PodStatus {
+	now, started := metav1.Now(), true
+	return corev1.PodStatus{
+		Phase: corev1.PodPending, StartTime: &now,
+		InitContainerStatuses: []corev1.ContainerStatus{{
+			Name: v1beta1.OnInitContainer, Image: pod.Spec.InitContainers[0].Image, Started: &started, ContainerID: "containerd://init-" + string(pod.UID),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+		}},
+	}
 }
 
 // commanded is true for a pod that runs a command of the injector and ends.

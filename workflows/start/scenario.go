@@ -37,9 +37,9 @@ func Scenario(ctx context.Context, t Temporal, ref contract.ScenarioRef) error {
 	return nil
 }
 
-// TellScenario sends the workflow of a scenario a signal. One that does not run is
+// SignalScenario sends the workflow of a scenario a signal. One that does not run is
 // no error: nobody is there who waits for it.
-func TellScenario(ctx context.Context, t Temporal, ref contract.ScenarioRef, name string, arg any) error {
+func SignalScenario(ctx context.Context, t Temporal, ref contract.ScenarioRef, name string, arg any) error {
 	id := contract.ScenarioWorkflowID(ref)
 	err := t.SignalWorkflow(ctx, id, "", name, arg)
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); err == nil || gone {

@@ -1,6 +1,5 @@
-// Package bridgetest runs a bridge, or some of its controllers, for the tests of
-// crdbridge and the packages below it: on a real API server, and a Temporal that
-// records what it is sent.
+// Package bridgetest runs a bridge, or some of its controllers, for the tests of crdbridge
+// and the packages below it: on a real API server, and a Temporal that records its calls.
 package bridgetest
 
 import (
@@ -38,15 +37,15 @@ import (
 	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
-// PollInterval is that of the bridges of tests, a fifth of what is shipped: two
-// polls and the looks they cause fit into Soon, two of what is shipped do not.
+// PollInterval is that of the bridges of tests, a fifth of the default. Two polls and the
+// reconciles they cause fit into Soon; two at the default do not.
 const PollInterval = temporal.PollInterval / 5
 
 const mutationDetector = "KUBE_CACHE_MUTATION_DETECTOR"
 
-// Main runs a package's tests with client-go's mutation detector. client-go reads
-// the variable while it is initialised, so setting it here is too late for this
-// process: it becomes the same process with the variable (I8).
+// Main runs a package's tests with client-go's mutation detector. client-go reads the
+// variable while it is initialised, so setting it here is too late for this process: it
+// replaces itself by the same program with the variable (I8).
 func Main(m *testing.M) {
 	if os.Getenv(mutationDetector) == "" {
 		environment := append(os.Environ(), mutationDetector+"=true")
@@ -62,14 +61,14 @@ func Main(m *testing.M) {
 	os.Exit(apiserver.Run(temporalserver.Tests{M: m}))
 }
 
-// Bridge is a running bridge, the API server it works on and a Temporal that
-// records what it is sent.
+// Bridge is a running bridge, the API server it works on and a Temporal that records its
+// calls.
 type Bridge struct {
 	T              *testing.T
 	Kube           client.Client // not the bridge's: an administrator's, without a cache
 	Namespace      string
 	ChaosNamespace string
-	// Watched are the namespaces the bridge looks after; empty means all.
+	// Watched are the namespaces the bridge handles; empty means all.
 	Watched  []string
 	Temporal *Recorder
 	Traffic  *Traffic
@@ -77,7 +76,7 @@ type Bridge struct {
 	Options  func(*manager.Options)
 	Stop     func() error
 	build    Build
-	// reconciles follows what the controllers do.
+	// reconciles follows the reconciles of the controllers.
 	reconciles reconcileLog
 }
 
@@ -180,7 +179,7 @@ func (b *Bridge) MakeNamespace(prefix string) string {
 	return n.Name
 }
 
-// sweep takes the finalizers off, so that later bridges find nothing of t's.
+// sweep removes the finalizers, so that later bridges find nothing of t's.
 func (b *Bridge) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

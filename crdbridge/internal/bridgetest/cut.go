@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// Cut is a network that loses the watch of one resource, for long enough that
-// the server has forgotten where it was.
+// Cut is a network that loses the watch of one resource, for so long that the server can no
+// longer resume it.
 type Cut struct {
 	resource string
 	mu       sync.Mutex
 	isDown   bool
 	wasDown  bool
-	anew     bool // the resource was read from the start again
+	again    bool // the resource was listed again
 	open     []io.Closer
 }
 
@@ -33,9 +33,9 @@ func (c *Cut) Before(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("no route to host")
 	}
 	if c.wasDown && (r.URL.Query().Get("sendInitialEvents") == "true" || Describe(r) == "LIST "+c.resource) {
-		c.anew = true
+		c.again = true
 	}
-	if c.wasDown && !c.anew {
+	if c.wasDown && !c.again {
 		status := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
 		return &http.Response{
 			StatusCode: http.StatusGone, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
@@ -59,7 +59,7 @@ func (c *Cut) After(r *http.Request, response *http.Response) {
 	c.open = append(c.open, response.Body)
 }
 
-// Down loses the watch and refuses others.
+// Down cuts the watch and refuses others.
 func (c *Cut) Down() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,16 +70,16 @@ func (c *Cut) Down() {
 	c.open = nil
 }
 
-// Up lets the watches begin anew.
+// Up lets the watches begin again.
 func (c *Cut) Up() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.isDown, c.wasDown = false, true
 }
 
-// StartedAnew is true once the resource was read from the start again.
-func (c *Cut) StartedAnew() bool {
+// ListedAgain is true once the resource was listed again.
+func (c *Cut) ListedAgain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.anew
+	return c.again
 }

@@ -17,13 +17,13 @@ import (
 )
 
 // heldBack is longer than the longest pause that a controller makes between two
-// observations: a reconcile that asks for the next one sooner is not done yet.
+// observations: a reconcile that requeues sooner is not done yet.
 const heldBack = 20 * time.Second
 
-// Handled waits until the bridge has acted on every earlier change of o, a Disruption
-// or an EmergencyStop. It annotates o and waits for the end of a reconcile that began
-// with the annotation in the cache, and with all that came before in the same watch. It
-// proves nothing about watches of other types.
+// Handled waits until the bridge has acted on every earlier change of o, a Disruption or an
+// EmergencyStop. It annotates o and waits for the end of a reconcile that had the
+// annotation in the cache. The cache then has all earlier changes of the same watch, but not
+// necessarily those of other types.
 func (b *Bridge) Handled(o client.Object) {
 	b.T.Helper()
 	const annotation = "test.squall.io/mark"
@@ -50,7 +50,7 @@ type reconcileKey struct{ controller, namespace, name string }
 type reconcileLog struct {
 	mu  sync.Mutex
 	key reconcileKey
-	// sees is asked at the beginning of each reconcile, and saw is its last answer.
+	// sees is called at the beginning of each reconcile, and saw is its last answer.
 	sees func() bool
 	saw  bool
 	// handled is true once a reconcile for which sees was true has ended.
@@ -93,7 +93,7 @@ func (l *reconcileLog) note(key reconcileKey, message string) error {
 	return nil
 }
 
-// add has the log follow what logger gets.
+// add makes the log follow what logger gets.
 func (l *reconcileLog) add(logger logr.Logger) logr.Logger {
 	under := zap.NewNop()
 	if z, ok := logger.GetSink().(zapr.Underlier); ok {

@@ -19,7 +19,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// MergePatch is the sort of patch the tests write.
+// MergePatch is the type of patch the tests write.
 const MergePatch = types.MergePatchType
 
 // Disrupt creates a Disruption of the pods labelled app=shop, whose workflow
@@ -31,7 +31,7 @@ func (b *Bridge) Disrupt(name string, change ...func(*v1beta1.Disruption)) *v1be
 	return d
 }
 
-// Create is disrupt before the workflow has looked for targets.
+// Create is Disrupt before the workflow has looked for targets.
 func (b *Bridge) Create(name string, change ...func(*v1beta1.Disruption)) *v1beta1.Disruption {
 	b.T.Helper()
 	d := objects.Disruption(b.Namespace, name, intstr.FromInt32(1))
@@ -45,8 +45,8 @@ func (b *Bridge) Create(name string, change ...func(*v1beta1.Disruption)) *v1bet
 	return d
 }
 
-// Chose says in status, as the workflow does, how many targets it chose and
-// how many more there were.
+// Chose writes the counts of selected and ignored targets into status, as the workflow
+// does.
 func (b *Bridge) Chose(d *v1beta1.Disruption, selected, ignored int) {
 	b.T.Helper()
 	patch := fmt.Sprintf(`{"status":{"desiredTargetsCount":%d,"selectedTargetsCount":%d,"ignoredTargetsCount":%d,
@@ -95,8 +95,8 @@ func (b *Bridge) Get(d *v1beta1.Disruption) *v1beta1.Disruption {
 	return got
 }
 
-// Told waits until the workflow of d was started and told what it must know.
-func (b *Bridge) Told(d *v1beta1.Disruption) {
+// Informed waits until the workflow of d was started and has every signal.
+func (b *Bridge) Informed(d *v1beta1.Disruption) {
 	b.T.Helper()
 	Eventually(b.T, Soon, "the workflow is started and signalled", func() bool {
 		return b.Temporal.Starts(d) > 0 && len(b.Temporal.Signals(d, contract.SignalObserved)) > 0
@@ -117,15 +117,15 @@ func (b *Bridge) SetStatus(d *v1beta1.Disruption, change func(*v1beta1.Disruptio
 	})
 }
 
-// settled is how long nothing was sent once everything was, at the least.
+// settled is the least time without a call after which everything counts as sent.
 const settled = 500 * time.Millisecond
 
-// settledLooks is how often the caches were found level with the API server
-// meanwhile: on a machine that is busy a look takes longer, as a bridge does.
+// settledLooks is how often the caches must match the API server meanwhile: on a busy
+// machine a comparison takes longer, as a bridge does.
 const settledLooks = 25
 
-// Quiet waits until everything the cluster shows now was sent: the caches have
-// it, and for a while nothing was.
+// Quiet waits until the bridge has sent everything the cluster shows now: the caches have
+// it, and for a while it sends nothing.
 func (b *Bridge) Quiet() {
 	b.T.Helper()
 	last, looks, since := -1, 0, time.Now()
@@ -138,8 +138,8 @@ func (b *Bridge) Quiet() {
 	})
 }
 
-// level is true while the bridge's caches hold the Disruptions and pods of the
-// test as the API server has them.
+// level is true while the bridge's caches hold the Disruptions and pods of the test as the
+// API server has them.
 func (b *Bridge) level() bool {
 	b.T.Helper()
 	versions := func(from client.Reader) map[types.UID]string {

@@ -13,9 +13,9 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// Proxy is the address of a proxy before the API server, for a bridge that runs
-// in a process of its own. It needs no credentials; what passes it is counted by
-// traffic, which can get in its way.
+// Proxy is the address of a proxy before the API server, for a bridge that runs in a
+// process of its own. The bridge needs no credentials. traffic counts its requests and can
+// intercept them.
 func (b *Bridge) Proxy(traffic *Traffic) (address string) {
 	b.T.Helper()
 	config := apiserver.Start(b.T)
@@ -28,7 +28,7 @@ func (b *Bridge) Proxy(traffic *Traffic) (address string) {
 		Transport:     traffic.wrap(transport),
 		FlushInterval: -1, // the events of a watch do not wait for each other
 		ErrorLog:      log.New(io.Discard, "", 0),
-		// What did not reach the server has no answer.
+		// A request that did not reach the server has no answer.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	server := httptest.NewUnstartedServer(proxy)

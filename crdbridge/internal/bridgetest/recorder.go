@@ -22,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// Recorder is a Temporal that remembers what it was sent.
+// Recorder is a Temporal that records its calls.
 type Recorder struct {
 	Mu      sync.Mutex
 	Started map[string][]temporalclient.StartWorkflowOptions
@@ -30,31 +30,30 @@ type Recorder struct {
 	sent    map[string][]Signal
 	Calls   []time.Time
 	busy    map[string]int
-	// Gone are the runs that somebody terminated, by workflow.
+	// Gone are the runs that a person terminated, by workflow.
 	Gone   map[string]string
 	Listed int
-	// failing has the workflows that cannot go on, polls is how often they were
-	// asked for.
+	// failing has the blocked workflows, polls is how often a bridge asked for them.
 	failing map[string]bool
 	polls   int
-	// owner is the cluster that the Temporal namespace belongs to, asked is how often
-	// that was asked for.
+	// owner is the cluster that the Temporal namespace belongs to, asked is how often a
+	// bridge asked for it.
 	owner string
 	asked int
 	// Overlap is true once two calls for one workflow ran at the same time.
 	Overlap bool
-	// answer is asked before anything is recorded: nil means yes.
+	// answer is called before anything is recorded: a nil error accepts the call.
 	answer func(ctx context.Context, call string) error
 }
 
-// Signal is one that was sent.
+// Signal is a signal that was sent.
 type Signal struct {
 	Name string
 	Arg  any
 	At   time.Time
 }
 
-// NewRecorder returns one that knows no workflow.
+// NewRecorder returns a Recorder without workflows.
 func NewRecorder() *Recorder {
 	return &Recorder{
 		Started: map[string][]temporalclient.StartWorkflowOptions{},
@@ -86,15 +85,16 @@ func (r *Recorder) CheckHealth(ctx context.Context, _ *temporalclient.CheckHealt
 	return &temporalclient.CheckHealthResponse{}, answer(ctx, "health")
 }
 
-// ListWorkflow knows of the workflows in Gone and counts how often it is asked
-// for them, and of those that Fails named.
+// ListWorkflow finds the workflows in Gone, and those that Fails named. It counts how often
+// a bridge asks for terminated ones.
 func (r *Recorder) ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	found, ask, err := r.list(request.GetQuery())
 	return found, errors.Join(err, ask(ctx, "list"))
 }
 
-// list finds what is asked for, and who is to answer: it may take its time, and
-// nobody else is to wait for that.
+// list returns the answer to a query, and the function that may refuse or delay it. The
+// function runs without the mutex: it may take its time, and other calls must not wait for
+// it.
 func (r *Recorder) list(query string) (answer *workflowservice.ListWorkflowExecutionsResponse, ask func(context.Context, string) error, err error) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -119,10 +119,10 @@ func (r *Recorder) list(query string) (answer *workflowservice.ListWorkflowExecu
 	return answer, r.answer, nil
 }
 
-// ScheduleClient knows of no schedule but that of the sweep: tests of crons have a real Temporal.
+// ScheduleClient has only the schedule of the sweep: tests of crons have a real Temporal.
 func (r *Recorder) ScheduleClient() temporalclient.ScheduleClient { return sweepOf{r: r} }
 
-// sweepOf is the schedule of the sweep, which says whose the Temporal namespace is.
+// sweepOf is the schedule of the sweep, which has the owner of the Temporal namespace.
 type sweepOf struct {
 	temporalclient.ScheduleClient
 	temporalclient.ScheduleHandle
@@ -143,21 +143,21 @@ func (s sweepOf) Describe(context.Context) (*temporalclient.ScheduleDescription,
 	return &temporalclient.ScheduleDescription{Schedule: temporalclient.Schedule{Action: action}}, err
 }
 
-// AskedWhose is how often it was asked to whom the Temporal namespace belongs.
-func (r *Recorder) AskedWhose() int {
+// AskedOwner is how often a bridge asked for the owner of the Temporal namespace.
+func (r *Recorder) AskedOwner() int {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	return r.asked
 }
 
-// BelongsTo says from now on that the Temporal namespace is that cluster's.
+// BelongsTo sets the cluster that owns the Temporal namespace.
 func (r *Recorder) BelongsTo(cluster string) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	r.owner = cluster
 }
 
-// Fails says from now on whether the tasks of d's workflow fail.
+// Fails sets whether the tasks of d's workflow fail.
 func (r *Recorder) Fails(d *v1beta1.Disruption, fails bool) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -167,14 +167,14 @@ func (r *Recorder) Fails(d *v1beta1.Disruption, fails bool) {
 	}
 }
 
-// Polls is how often Temporal was asked for workflows that cannot go on.
+// Polls is how often Temporal was asked for blocked workflows.
 func (r *Recorder) Polls() int {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	return r.polls
 }
 
-// DescribeTaskQueue says that a worker polls.
+// DescribeTaskQueue answers that a worker polls.
 func (r *Recorder) DescribeTaskQueue(ctx context.Context, _ string, _ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
 	r.Mu.Lock()
 	answer := r.answer
@@ -200,14 +200,14 @@ func (r *Recorder) call(ctx context.Context, id, what string, record func()) err
 	return err
 }
 
-// Answers sets what the calls from now on are answered.
+// Answers sets the answer to all later calls.
 func (r *Recorder) Answers(answer func(ctx context.Context, call string) error) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	r.answer = answer
 }
 
-// Away makes every call fail from now on, as if nobody listened.
+// Away makes every later call fail, as if Temporal did not run.
 func (r *Recorder) Away() {
 	r.Answers(func(context.Context, string) error { return serviceerror.NewUnavailable("connection refused") })
 }
@@ -222,7 +222,7 @@ func (r *Recorder) Starts(d *v1beta1.Disruption) int {
 	return len(r.Started[contract.WorkflowID(d.Ref())])
 }
 
-// Signals are those of a name that the workflow of d was sent.
+// Signals are those of a name that the workflow of d received.
 func (r *Recorder) Signals(d *v1beta1.Disruption, name string) []Signal {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -235,7 +235,7 @@ func (r *Recorder) Signals(d *v1beta1.Disruption, name string) []Signal {
 	return found
 }
 
-// LastObservation is the last that the workflow of d was sent; zero if none was.
+// LastObservation is the last one that the workflow of d received; zero if none was.
 func (r *Recorder) LastObservation(d *v1beta1.Disruption) contract.Observation {
 	all := r.Signals(d, contract.SignalObserved)
 	if len(all) == 0 {

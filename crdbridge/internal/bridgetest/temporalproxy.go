@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// TemporalProxy is the address of a proxy before Temporal, for a bridge that runs
-// in a process of its own. asked is told of each call, such as
-// "StartWorkflowExecution", before it is handed on and again when it is answered;
-// an error of asked goes to the bridge in the answer's place.
+// TemporalProxy is the address of a proxy before Temporal, for a bridge that runs in a
+// process of its own. asked is called for each call, such as "StartWorkflowExecution",
+// before the proxy forwards it and again when it is answered. The bridge gets an error of
+// asked instead of the answer.
 func TemporalProxy(t *testing.T, server string, asked func(call string, answered bool) error) (address string) {
 	t.Helper()
 	to, err := grpc.NewClient(server, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// Traffic counts a bridge's requests to the API server, and can get in their way.
+// Traffic counts a bridge's requests to the API server, and can intercept them.
 type Traffic struct {
 	mu       sync.Mutex
 	requests []string // "WATCH pods", "PATCH disruptions", ...
-	// open and most count the watches of each resource: now, and at one time at most.
+	// open and most count the watches of each resource: now, and the highest number at one
+	// time.
 	open, most map[string]int
 	// Before may delay a request or answer it in the server's place.
 	Before func(*http.Request) (*http.Response, error)
@@ -68,8 +69,8 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// MostWatches is how many watches of each resource there were at one time at most:
-// one that took the place of another, which the server had ended, is no second one.
+// MostWatches is the highest number of watches of each resource at one time. A watch that
+// replaced one that the server had ended is no second one.
 func (f *Traffic) MostWatches() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/squall-chaos/squall/test/patience"
 )
 
-// Soon is how long a test waits for what takes milliseconds, on a machine that
-// is busy with other tests.
+// Soon is how long a test waits for events that take milliseconds, on a machine that is
+// busy with other tests.
 const Soon = time.Minute
 
 // Eventually is patience.Within for conditions that give no reason.

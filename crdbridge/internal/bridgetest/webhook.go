@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Webhook has the API server ask this process, at the port, as the configuration says
-// that the component of deploy ships; about what is in the namespaces, as other tests
+// Webhook makes the API server call this process at the port, with the configuration of the
+// component that deploy ships. It limits the calls to the namespaces, because other tests
 // have bridges of their own. In the namespace system it makes the Secret with the
 // certificate. It returns the name that the configuration has here.
 func (b *Bridge) Webhook(component, name, path string, port int, system string, namespaces ...string) string {

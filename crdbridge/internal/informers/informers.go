@@ -1,5 +1,5 @@
-// Package informers runs informers that begin and end at any time while the bridge
-// runs, and none longer than the bridge.
+// Package informers runs informers that begin and end at any time while the bridge runs,
+// and end at the latest with the bridge.
 package informers
 
 import (
@@ -9,16 +9,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Group is of informers that end together at the latest. It is safe for concurrent
+// Group is a set of informers that end together at the latest. It is safe for concurrent
 // use.
 type Group struct {
 	all  context.Context
 	stop context.CancelFunc
-	mu   sync.Mutex // held while something begins, and while all is told to end
+	mu   sync.Mutex // held while an informer begins, and while Start ends all
 	done sync.WaitGroup
 }
 
-// NewGroup returns a group of none.
+// NewGroup returns an empty group.
 func NewGroup() *Group {
 	g := &Group{}
 	g.all, g.stop = context.WithCancel(context.Background())
@@ -30,9 +30,9 @@ func (g *Group) Context() (ctx context.Context, stop context.CancelFunc) {
 	return context.WithCancel(g.all)
 }
 
-// Run runs informers until ctx ends, and calls listed once all have listed what there
-// is. It does not wait. Once the group has ended nothing begins that Start would not
-// wait for.
+// Run runs informers until ctx ends, and calls listed once all have listed their objects.
+// It does not wait. Once the group has ended Run starts nothing, because Start would not
+// wait for it.
 func (g *Group) Run(ctx context.Context, listed func(), all ...cache.SharedIndexInformer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
