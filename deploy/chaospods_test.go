@@ -20,11 +20,11 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// In the one namespace where pods may have a node's powers the worker makes chaos
-// pods, and nobody makes anything else.
+// In the one namespace whose pods may have a node's powers, the worker alone makes pods,
+// and only chaos pods.
 func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	kube := installed(t)
-	// Somebody with all rights to all pods, as an account that deploys things has.
+	// The deployer has all rights to all pods, like an account of a deployment tool.
 	deployer := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "deployer"},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "pods/exec", "pods/proxy", "pods/ephemeralcontainers"}, Verbs: []string{"*"}}}}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "deployer"},
@@ -57,7 +57,7 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	genuine := chaosPods(t)
 	one := genuine[0]
 	refused(t, func() error { return create("deployer", one) }, "only the service account squall-worker")
-	// New rights take the API server a moment.
+	// The API server applies new rights after a moment.
 	eventually(t, "the worker makes a chaos pod", func() bool { return create(worker, one) == nil })
 	for _, pod := range genuine {
 		if err := create(worker, pod); err != nil {
@@ -168,7 +168,7 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	})
 }
 
-// chaosPods are those of all kinds as activities/chaospod makes them.
+// chaosPods returns the pods of all kinds as activities/chaospod makes them.
 func chaosPods(t *testing.T) []*corev1.Pod {
 	t.Helper()
 	files, err := filepath.Glob("../activities/chaospod/testdata/pods/*.yaml")
@@ -193,8 +193,8 @@ func chaosPods(t *testing.T) []*corev1.Pod {
 	return pods
 }
 
-// What finds a chaos pod or a record again cannot be taken from it, by an administrator
-// either.
+// No user, an administrator included, can remove the labels that identify a chaos pod or a
+// record.
 //
 // rule S17
 func TestMarksStay(t *testing.T) {

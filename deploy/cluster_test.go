@@ -19,7 +19,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// The API server itself is asked what the programs may do.
+// The API server itself decides what the programs may do.
 func TestLeastPrivilege(t *testing.T) {
 	kube := installed(t)
 	worker, probes, bridge := "squall-worker", "squall-probes", "squall-crdbridge"
@@ -65,7 +65,7 @@ func TestLeastPrivilege(t *testing.T) {
 		{worker, "get", "secrets", "squall-chaos", false},
 		{worker, "get", "secrets", "squall-system", false},
 		{worker, "patch", "nodes", "", false},
-		// Runs of crons, which admission holds them to.
+		// The worker makes runs of crons; admission limits it to those.
 		{worker, "create", "disruptions.chaos.squall.dev", "shop", true},
 		{worker, "delete", "disruptions.chaos.squall.dev", "shop", true},
 		{bridge, "delete", "disruptions.chaos.squall.dev", "shop", true},
@@ -93,7 +93,7 @@ func TestLeastPrivilege(t *testing.T) {
 		{bridge, "delete", "disruptioncrons.chaos.squall.dev", "shop", false},
 		{worker, "get", "deployments.apps", "shop", true},
 		{worker, "patch", "deployments.apps", "shop", false},
-		// Whoever asks probes reads, and tells failures.
+		// squall-probes reads, and reports failures as events.
 		{probes, "watch", "pods", "shop", true},
 		{probes, "watch", "configmaps", "squall-chaos", true},
 		{probes, "create", "events", "shop", true},
@@ -150,7 +150,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// The namespaces let in what belongs there and nothing else.
+// The namespaces admit the pods that belong there and nothing else.
 func TestPodSecurity(t *testing.T) {
 	kube := installed(t)
 	privileged := &corev1.Pod{Spec: corev1.PodSpec{
@@ -174,13 +174,13 @@ func TestPodSecurity(t *testing.T) {
 			t.Errorf("%s does not get into squall-system: %v", deployment.GetName(), err)
 		}
 	}
-	// That a chaos pod gets into squall-chaos is TestOnlyTheWorkerMakesChaosPods.
+	// TestOnlyTheWorkerMakesChaosPods covers the admission of a chaos pod to squall-chaos.
 	if err := admit(privileged, "squall-system"); !apierrors.IsForbidden(err) {
 		t.Errorf("a chaos pod in squall-system: %v, want it forbidden", err)
 	}
 }
 
-// installed is a cluster with the base applied.
+// installed returns a client of a cluster with the base applied.
 func installed(t *testing.T) *kubernetes.Clientset {
 	t.Helper()
 	config := apiserver.Start(t)
@@ -229,7 +229,7 @@ func may(t *testing.T, kube kubernetes.Interface, who, verb, resource, namespace
 	resource, group, _ := strings.Cut(resource, ".")
 	home := "squall-system"
 	if who == "default" {
-		home = "squall-chaos" // what a chaos pod would be, had it credentials
+		home = "squall-chaos" // a chaos pod's account, if it had credentials
 	}
 	review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{

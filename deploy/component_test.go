@@ -23,8 +23,8 @@ import (
 	"github.com/squall-chaos/squall/test/patience"
 )
 
-// A kind that the worker carries out needs more rights than the base gives, so
-// it has a component, and nothing else has.
+// A kind that the worker carries out needs more rights than the base gives, so it has a
+// component. Other kinds have none.
 func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	var want, found []string
 	for _, row := range v1beta1.KindTable() {
@@ -40,7 +40,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete, readinessGate, requesters, webhookClients)
-	want = append(want, ownTemporal, "components/prometheus-operator", "components/grafana-dashboard") // not of ours
+	want = append(want, ownTemporal, "components/prometheus-operator", "components/grafana-dashboard") // not for a kind
 	want = append(want, "components/aggregate-to-edit", "components/network-policy")
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -51,19 +51,19 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	}
 }
 
-// With the component on top of the base the worker may do just what RightsFor
-// says, and nobody else gets anything.
+// With the component on top of the base the worker has exactly the rights of RightsFor, and
+// no other account gets any.
 func TestTheComponentOfPodReplacement(t *testing.T) {
 	rights, err := RightsFor(v1beta1.KindPodReplacement)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said []string
+	var given []string
 	for _, right := range rights {
-		said = append(said, right.String())
+		given = append(given, right.String())
 	}
 	want := []string{"patch nodes everywhere", "delete pods everywhere", "get persistentvolumeclaims everywhere", "delete persistentvolumeclaims everywhere"}
-	if diff := cmp.Diff(want, said); diff != "" {
+	if diff := cmp.Diff(want, given); diff != "" {
 		t.Errorf("RightsFor(pod-replacement) (-want +got):\n%s", diff)
 	}
 	kube := installed(t)
@@ -78,7 +78,7 @@ func TestTheComponentOfPodReplacement(t *testing.T) {
 	}
 	apply(t, apiserver.Start(t), added)
 	grants := func() bool { return may(t, kube, "squall-worker", "patch", "nodes", "") }
-	t.Cleanup(func() { // the other tests are about the base
+	t.Cleanup(func() { // the other tests use the base
 		const name = "squall-pod-replacement"
 		bound, policies := kube.RbacV1().ClusterRoleBindings(), kube.AdmissionregistrationV1()
 		err := errors.Join(bound.Delete(context.Background(), name, metav1.DeleteOptions{}),
@@ -107,8 +107,8 @@ func TestTheComponentOfPodReplacement(t *testing.T) {
 	eventually(t, "without its role nothing of it counts", func() bool { return !grants() })
 }
 
-// wantRightsBeyond wants that an overlay gives just these rights more than the base, a
-// folder too.
+// wantRightsBeyond wants an overlay to give exactly these rights beyond the base, which is
+// a folder too.
 func wantRightsBeyond(t *testing.T, base, overlay string, want ...string) {
 	t.Helper()
 	there := rightsOfAll(t, base)
@@ -133,7 +133,7 @@ func TestTheComponentOfTheOptIn(t *testing.T) {
 	}
 }
 
-// The components of safe mode give nobody a right, and tell the worker.
+// The components of safe mode give no rights, and set the worker's setting.
 func TestTheComponentsOfSafeMode(t *testing.T) {
 	base := rightsOfAll(t, ".")
 	for _, value := range []string{"off", "enforce"} {
@@ -162,8 +162,8 @@ const (
 	ownTemporal       = "components/temporal"
 )
 
-// The component of pod operations gives the worker what the worker asks for, the bridge
-// what it takes finalizers off with, and nothing else.
+// The component of pod operations gives the worker the rights that it requires, the bridge
+// the right to remove finalizers, and nothing else.
 func TestTheComponentOfPodOperations(t *testing.T) {
 	want := []string{
 		"squall-crdbridge may create events everywhere",
@@ -178,26 +178,26 @@ func TestTheComponentOfPodOperations(t *testing.T) {
 	}
 }
 
-// The component of the driver gives the bridge what it writes and watches, switches
-// it on, and tells workers, by a webhook configuration that calls nobody.
+// The component of the driver gives the bridge the rights to its writes and watches, and
+// switches it on. Workers detect it by a webhook configuration that calls no service.
 func TestTheComponentOfTheDriver(t *testing.T) {
 	overlay := overlaid(t, podOpsDriver)
 	wantRightsBeyond(t, ".", overlay,
 		"squall-crdbridge may get,patch pods everywhere",
 		"squall-crdbridge may list,watch mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere",
 		"squall-crdbridge may patch pods/status everywhere")
-	on, told := false, false
+	on, informed := false, false
 	for _, object := range render(t, overlay) {
 		switch object.GetKind() + " " + object.GetName() {
 		case "Deployment squall-crdbridge":
 			on = strings.Contains(fmt.Sprint(podOf(t, object).Spec.Containers[0].Env), "{SQUALL_POD_OPS_DRIVER true")
 		case "MutatingWebhookConfiguration " + podops.BuiltInDriver:
 			webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
-			told = err == nil && len(webhooks) == 0
+			informed = err == nil && len(webhooks) == 0
 		}
 	}
-	if !on || !told {
-		t.Errorf("the bridge is switched on: %t, workers are told: %t", on, told)
+	if !on || !informed {
+		t.Errorf("the bridge is switched on: %t, workers are told: %t", on, informed)
 	}
 }
 
@@ -232,8 +232,8 @@ func TestTheComponentOfRequesters(t *testing.T) {
 	wantWebhook(t, overlay, "SQUALL_REQUESTERS", "requesters", 9445)
 }
 
-// The component of webhook clients gives nobody a right, and the bridge a file that the
-// setting names.
+// The component of webhook clients gives no rights. It gives the bridge a file, and the
+// setting names it.
 func TestTheComponentOfWebhookClients(t *testing.T) {
 	overlay := overlaid(t, webhookClients)
 	wantRightsBeyond(t, ".", overlay)
@@ -255,7 +255,7 @@ func TestTheComponentOfWebhookClients(t *testing.T) {
 	}
 }
 
-// wantWebhook wants the bridge to serve one.
+// wantWebhook wants the bridge to serve a webhook.
 func wantWebhook(t *testing.T, overlay, setting, port string, number int32) {
 	t.Helper()
 	on, open := false, false
@@ -271,8 +271,8 @@ func wantWebhook(t *testing.T, overlay, setting, port string, number int32) {
 	}
 }
 
-// The component of Temporal tells the programs where it is, lets nobody else in,
-// and is a pod as squall-system wants them.
+// The component of Temporal sets its address for the programs and admits no other clients.
+// Its pod meets the requirements of squall-system.
 func TestTheComponentOfTemporal(t *testing.T) {
 	kube := installed(t)
 	var pod *corev1.Pod
@@ -305,8 +305,8 @@ func TestTheComponentOfTemporal(t *testing.T) {
 	}
 }
 
-// The component of exec probes gives squall-probes one right, and the setting that
-// lets it use it.
+// The component of exec probes gives squall-probes one right, and sets the setting that
+// uses it.
 func TestTheComponentOfExecProbes(t *testing.T) {
 	overlay := overlaid(t, probeExec)
 	wantRightsBeyond(t, ".", overlay, "squall-probes may create,get pods/exec everywhere")
@@ -357,7 +357,7 @@ func TestTheComponentsOfOnInit(t *testing.T) {
 	}
 }
 
-// overlaid is the directory of an overlay as docs/kinds/pod-replacement.md shows it.
+// overlaid returns the directory of an overlay as in docs/kinds/pod-replacement.md.
 func overlaid(t *testing.T, components ...string) string {
 	t.Helper()
 	place := t.TempDir()

@@ -46,8 +46,8 @@ func bind(t *testing.T, kube kubernetes.Interface, user, role, namespace string)
 	}
 }
 
-// resourcesAs are the resources of Squall in a namespace as a user sees them, and
-// as the administrator if there is no user.
+// resourcesAs returns the resources of Squall in a namespace as a user sees them, or the
+// administrator if user is empty.
 func resourcesAs(t *testing.T, user, resource, namespace string) dynamic.ResourceInterface {
 	t.Helper()
 	config := apiserver.Start(t)
@@ -75,7 +75,7 @@ func aCron(name string, template map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// The sample is accepted as it stands, from who has the roles that are there for it.
+// The sample is accepted unchanged, from a user with the roles for it.
 func TestCronSample(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, "sampler", "squall-disruptions", "default")
@@ -91,7 +91,7 @@ func TestCronSample(t *testing.T) {
 	sample.SetNamespace("default")
 	for _, user := range []string{"", "sampler"} {
 		var last error
-		eventually(t, cronSample+" by "+user, func() bool { // new rights take the API server a moment
+		eventually(t, cronSample+" by "+user, func() bool { // the API server applies new rights after a moment
 			_, last = resourcesAs(t, user, "disruptioncrons", "default").Create(t.Context(), sample, dryRun)
 			return !apierrors.IsForbidden(last)
 		})
@@ -101,19 +101,18 @@ func TestCronSample(t *testing.T) {
 	}
 }
 
-// rule C1: nobody gets by a cron what they may not do by a Disruption: the template is judged
-// by the rights of whoever writes it, and runs of it need the right to create
-// Disruptions at all.
+// rule C1: a cron gives no rights beyond those to a Disruption. The template is judged by
+// the rights of its author, and its runs need the right to create Disruptions.
 func TestACronNeedsTheRightsOfItsRuns(t *testing.T) {
 	kube := installed(t)
-	// cron-only may create crons and no Disruptions; the tenant both.
+	// cron-only may create crons and no Disruptions; the tenant may create both.
 	for _, user := range []string{"cron-only", "cron-tenant", "cron-operator"} {
 		bind(t, kube, user, "squall-disruption-crons", "default")
 	}
 	for _, user := range []string{"cron-tenant", "cron-operator"} {
 		bind(t, kube, user, "squall-disruptions", "default")
 	}
-	// A right to disrupt that is given elsewhere is none here.
+	// A right to disrupt another namespace does not count here.
 	bind(t, kube, "cron-only", "squall-disruptions", "kube-public")
 	bind(t, kube, "cron-operator", "squall-node-disruptions", "")
 	bind(t, kube, "cron-operator", "squall-unsafe-disruptions", "")
@@ -151,8 +150,8 @@ func TestACronNeedsTheRightsOfItsRuns(t *testing.T) {
 	}
 }
 
-// rule C1: what may not be created may not be written by an edit, nor may what
-// another one was allowed to write be set going by who may not write it.
+// rule C1: an edit cannot write what a creation could not. A user without the rights to a
+// cron's runs cannot resume it either.
 func TestAnEditOfACronNeedsTheRightToo(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, "cron-editor", "squall-disruption-crons", "default")
@@ -170,14 +169,14 @@ func TestAnEditOfACronNeedsTheRightToo(t *testing.T) {
 		return err
 	}
 	eventually(t, "cron-editor may edit", func() bool { return patch("of-pods", `{"spec":{"schedule":"@daily"}}`) == nil })
-	const words = "create nodedisruptions.chaos.squall.dev"
+	const message = "create nodedisruptions.chaos.squall.dev"
 	refused(t, func() error {
 		return patch("of-pods", `{"spec":{"disruptionTemplate":{"cpuPressure":null,"nodeFailure":{}}}}`)
-	}, words)
-	refused(t, func() error { return patch("of-nodes", `{"spec":{"paused":false}}`) }, words)
+	}, message)
+	refused(t, func() error { return patch("of-nodes", `{"spec":{"paused":false}}`) }, message)
 	refused(t, func() error {
 		return patch("of-nodes", `{"spec":{"targetResource":{"name":"other"}}}`)
-	}, words)
+	}, message)
 	for _, body := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`} {
 		if err := patch("of-nodes", body); err != nil {
 			t.Errorf("patch with %s: %v, want it accepted", body, err)
@@ -196,11 +195,12 @@ func TestNoCronInNamespacesOfTheSystem(t *testing.T) {
 	}
 }
 
-// rule C2: the programs make runs of crons and delete these, whatever rights they
-// have; and of a cron they change nothing but its finalizers.
+// rule C2: the programs make and delete only runs of crons, whatever rights they have. Of a
+// cron they change only its finalizers.
 func TestProgramsMakeRunsOnly(t *testing.T) {
 	kube := installed(t)
-	// More than they are given: the policy is what holds them.
+	// The test gives them more rights than the base does, so that the policy alone limits
+	// them.
 	for _, user := range []string{workerUser, bridgeUser} {
 		bind(t, kube, user, "squall-disruptions", "default")
 		bind(t, kube, user, "squall-disruption-crons", "default")
@@ -223,7 +223,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	for _, allowed := range []*unstructured.Unstructured{run("disruption-cron-noon", "DisruptionCron", "noon", true), run("disruption-rollout-noon", "DisruptionRollout", "noon", true), nodes} {
 		eventually(t, "the worker makes a run", func() bool { return create(workerUser, allowed) == nil })
 	}
-	const words = "make and delete Disruptions that are runs of a DisruptionCron, DisruptionRollout or DisruptionScenario, and no others but those that are over"
+	const message = "make and delete Disruptions that are runs of a DisruptionCron, DisruptionRollout or DisruptionScenario, and no others but those that are over"
 	for name, d := range map[string]*unstructured.Unstructured{
 		"nobody's":              aDisruption("disruption-cron-noon"),
 		"another owner's":       run("disruption-cron-noon", "ConfigMap", "noon", true),
@@ -233,9 +233,9 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 		"of a rollout's name":   run("disruption-rollout-noon", "DisruptionCron", "noon", true),
 		"of no name of its own": run("x", "DisruptionCron", "noon", true),
 	} {
-		t.Run(name, func(t *testing.T) { refused(t, func() error { return create(workerUser, d) }, words) })
+		t.Run(name, func(t *testing.T) { refused(t, func() error { return create(workerUser, d) }, message) })
 	}
-	// The bridge makes none of nodes, and a person's is judged as ever.
+	// The bridge makes none of nodes, and the usual rules judge a user's.
 	refused(t, func() error { return create(bridgeUser, nodes) }, "nodedisruptions", "the worker of Squall alone makes")
 
 	for user, d := range map[string]*unstructured.Unstructured{"": aDisruption("a-persons"), workerUser: run("disruption-cron-noon", "DisruptionCron", "noon", true)} {
@@ -247,7 +247,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 		return resourcesAs(t, user, "disruptions", "default").Delete(t.Context(), name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	}
 	for _, user := range []string{workerUser, bridgeUser} {
-		refused(t, func() error { return remove(user, "a-persons") }, words)
+		refused(t, func() error { return remove(user, "a-persons") }, message)
 		eventually(t, user+" deletes a run", func() bool { return remove(user, "disruption-cron-noon") == nil })
 	}
 	status := func(body string) {
@@ -265,13 +265,13 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	for _, phase := range []string{"Finished", "Rejected"} {
 		status(`{"status":{"phase":"` + phase + `"}}`)
 		eventually(t, "the bridge deletes what is over", func() bool { return remove(bridgeUser, "a-persons") == nil })
-		refused(t, func() error { return remove(workerUser, "a-persons") }, words)
+		refused(t, func() error { return remove(workerUser, "a-persons") }, message)
 		finalizers(`["finalizer.chaos.squall.dev"]`)
-		refused(t, func() error { return remove(bridgeUser, "a-persons") }, words)
+		refused(t, func() error { return remove(bridgeUser, "a-persons") }, message)
 		finalizers(`null`)
 	}
 	status(`{"status":{"phase":"Holding"}}`)
-	refused(t, func() error { return remove(bridgeUser, "a-persons") }, words)
+	refused(t, func() error { return remove(bridgeUser, "a-persons") }, message)
 
 	if _, err := resourcesAs(t, "", "disruptioncrons", "default").Create(t.Context(), aCron("held", nil), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -285,8 +285,8 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	refused(t, func() error { return patch(`{"metadata":{"annotations":{"a":"b"}}}`) }, "may change the finalizers")
 }
 
-// rule C4: nobody but the worker makes a Disruption that passes for a run, also
-// not an administrator, and not by an edit.
+// rule C4: the worker alone makes Disruptions with the marks of a run. An administrator
+// cannot, not even by an edit.
 func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, workerUser, "squall-disruptions", "default")
@@ -294,7 +294,7 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "chaos.squall.dev/v1beta1", Kind: "DisruptionCron", Name: "dusk", UID: "b3a8cc1d-0000-0000-0000-000000000000", Controller: &controller}
 	ofRollouts := owner
 	ofRollouts.Kind = "DisruptionRollout"
-	const words = "the worker of Squall alone makes Disruptions that are runs of a DisruptionCron"
+	const message = "the worker of Squall alone makes Disruptions that are runs of a DisruptionCron"
 	administrator := resourcesAs(t, "", "disruptions", "default")
 	marks := map[string]struct {
 		mark func(*unstructured.Unstructured)
@@ -324,8 +324,8 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := aDisruption("passes-for-a-run")
 			m.mark(d)
-			refused(t, func() error { _, err := administrator.Create(t.Context(), d, dryRun); return err }, words)
-			refused(t, func() error { return patch("unmarked", m.edit) }, words)
+			refused(t, func() error { _, err := administrator.Create(t.Context(), d, dryRun); return err }, message)
+			refused(t, func() error { return patch("unmarked", m.edit) }, message)
 		})
 	}
 	for _, name := range []string{"an owner", "a label", "an annotation"} {
@@ -335,7 +335,7 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 		_, err := resourcesAs(t, workerUser, "disruptions", "default").Create(t.Context(), ofTheWorker, metav1.CreateOptions{})
 		return err == nil
 	})
-	refused(t, func() error { return patch("disruption-cron-dusk", marks["a label"].edit) }, words)
+	refused(t, func() error { return patch("disruption-cron-dusk", marks["a label"].edit) }, message)
 	for _, body := range []string{`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`, `{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"ownerReferences":null}}`} {
 		if err := patch("disruption-cron-dusk", body); err != nil {
 			t.Errorf("patch of a run with %s: %v, want it accepted", body, err)
@@ -343,8 +343,8 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 	}
 }
 
-// A cron that can never run, as its run lasts until the next one is due, is refused; what
-// depends on a setting of the controller is not judged here.
+// A cron is refused if its runs last until the next one is due, as it could never run.
+// Admission does not judge conditions that depend on a setting of the controller.
 func TestACronThatCannotRunIsRefused(t *testing.T) {
 	installed(t)
 	create := func(schedule string, template map[string]any) error {
@@ -353,11 +353,11 @@ func TestACronThatCannotRunIsRefused(t *testing.T) {
 		_, err := resourcesAs(t, "", "disruptioncrons", "default").Create(t.Context(), c, dryRun)
 		return err
 	}
-	const words = "has runs 60s apart, and a run lasts 3600s: choose a shorter disruptionTemplate.duration, or a rarer schedule"
+	const message = "has runs 60s apart, and a run lasts 3600s: choose a shorter disruptionTemplate.duration, or a rarer schedule"
 	var last error
-	eventually(t, "the policy is there", func() bool { // a new policy takes the API server a moment
+	eventually(t, "the policy is there", func() bool { // the API server applies a new policy after a moment
 		last = create("* * * * *", nil)
-		return last != nil && strings.Contains(last.Error(), words)
+		return last != nil && strings.Contains(last.Error(), message)
 	})
 	lasting := func(duration any) map[string]any { return map[string]any{"duration": duration} }
 	for _, c := range []struct {

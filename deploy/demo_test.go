@@ -7,7 +7,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// The demo is a first impression: its disruption is valid, and no policy warns of it.
+// The demo is a first impression: its disruption must be valid, and no policy may warn of
+// it.
 func TestDemo(t *testing.T) {
 	shop, disruption, err := Demo()
 	if err != nil {

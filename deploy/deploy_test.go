@@ -30,13 +30,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// The rights of both programs in short: a wider right shows in a review as a
-// changed line of testdata/rights.txt.
+// The rights of both programs in short: a wider right shows in a review as a changed line
+// of testdata/rights.txt.
 func TestRights(t *testing.T) {
 	golden.Compare(t, "testdata/rights.txt", strings.Join(rightsOfAll(t, "."), "\n")+"\n")
 }
 
-// rightsOfAll are the rights that what a directory renders to gives, in order.
+// rightsOfAll lists the rights in the rendered objects of a directory, in order.
 func rightsOfAll(t *testing.T, directory string) []string {
 	t.Helper()
 	objects := render(t, directory)
@@ -86,9 +86,8 @@ func rights(subjects []rbacv1.Subject, where string, rule rbacv1.PolicyRule) []s
 	return lines
 }
 
-// Chaos pods run the image of the worker, whatever it is called.
-// Chaos pods have an image of their own, with nothing but the injector: it is a
-// setting, and the kustomization's image is that of the programs.
+// Chaos pods have an image of their own, with nothing but the injector. It is a setting,
+// while the kustomization's image is that of the programs.
 func TestImages(t *testing.T) {
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(".")); err != nil {
@@ -110,8 +109,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// The replicas of a program are on several nodes where there are, and a drain takes
-// one of them at a time.
+// The replicas of a program are on different nodes where possible, and a drain evicts one
+// of them at a time.
 func TestReplicasAreSpreadAndHaveABudget(t *testing.T) {
 	budgets := map[string]any{}
 	for _, budget := range rendered(t, "PodDisruptionBudget") {
@@ -134,7 +133,7 @@ func TestReplicasAreSpreadAndHaveABudget(t *testing.T) {
 	}
 }
 
-// The node does not pay for what a program should have given back (finding 32).
+// A limit protects the node from a leak of a program (finding 32).
 func TestProgramsHaveALimitOfMemory(t *testing.T) {
 	deployments := rendered(t, "Deployment")
 	if len(deployments) != 3 {
@@ -157,16 +156,16 @@ func TestProgramsHaveALimitOfMemory(t *testing.T) {
 	}
 }
 
-// The worker knows the namespace of its own pod, whichever it was installed into.
+// The worker knows the namespace of its own pod, into whichever namespace it was installed.
 func TestTheWorkerKnowsItsNamespace(t *testing.T) {
 	for _, object := range rendered(t, "Deployment") {
 		var deployment appsv1.Deployment
 		into(t, object, &deployment)
-		told := slices.ContainsFunc(deployment.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool {
+		known := slices.ContainsFunc(deployment.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool {
 			return e.Name == settings.Variable("system-namespace") && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.namespace"
 		})
-		if want := deployment.Name != "squall-crdbridge"; told != want {
-			t.Errorf("%s is told its namespace: %t, want %t", deployment.Name, told, want)
+		if want := deployment.Name != "squall-crdbridge"; known != want {
+			t.Errorf("%s knows its namespace: %t, want %t", deployment.Name, known, want)
 		}
 	}
 }
@@ -174,7 +173,7 @@ func TestTheWorkerKnowsItsNamespace(t *testing.T) {
 // otherSamples are samples of no kind of their own: of probes, and of operations on pods.
 var otherSamples = []string{"samples/steady-state.yaml", "samples/game-day.yaml", "samples/pod-operations.yaml"}
 
-// Every kind that can be asked for has a sample that is accepted as it stands.
+// Every kind of the API has a sample that is accepted unchanged.
 func TestSamples(t *testing.T) {
 	files, err := filepath.Glob("samples/*.yaml")
 	if err != nil {
@@ -183,7 +182,7 @@ func TestSamples(t *testing.T) {
 	var sampled []string
 	for _, file := range files {
 		if file == stopSample || file == cronSample || file == rolloutSample || file == scenarioSample {
-			continue // applied by their own tests
+			continue // their own tests apply them
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -230,7 +229,7 @@ func TestNamespaceScriptCreatesEveryAttribute(t *testing.T) {
 	}
 }
 
-// rendered are the base's objects of some kinds.
+// rendered returns the base's objects of some kinds.
 func rendered(t *testing.T, kinds ...string) []*unstructured.Unstructured {
 	t.Helper()
 	var chosen []*unstructured.Unstructured
@@ -245,7 +244,7 @@ func rendered(t *testing.T, kinds ...string) []*unstructured.Unstructured {
 	return chosen
 }
 
-// render is `kubectl kustomize`, with the kubectl beside the API server's binary.
+// render runs `kubectl kustomize`, with the kubectl beside the API server's binary.
 func render(t *testing.T, directory string) []*unstructured.Unstructured {
 	t.Helper()
 	binaries, err := apiserver.Binaries()
@@ -268,7 +267,7 @@ func render(t *testing.T, directory string) []*unstructured.Unstructured {
 	return decoded(t, text)
 }
 
-// decoded are the objects of manifests.
+// decoded returns the objects of manifests.
 func decoded(t *testing.T, text []byte) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
@@ -286,7 +285,7 @@ func decoded(t *testing.T, text []byte) []*unstructured.Unstructured {
 	}
 }
 
-// podOf is the pod a deployment makes, without a name.
+// podOf returns the pod of a deployment, without a name.
 func podOf(t *testing.T, deployment *unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	template, _, err := unstructured.NestedMap(deployment.Object, "spec", "template")

@@ -14,7 +14,8 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// A moment that is too far away is refused on creation: a CRD knows no time.
+// A time in the far future is refused on creation by a policy, as a CRD cannot compare with
+// the current time.
 func TestDisruptionEndsWithinAYear(t *testing.T) {
 	installed(t)
 	client, err := dynamic.NewForConfig(apiserver.Start(t))
@@ -33,10 +34,10 @@ func TestDisruptionEndsWithinAYear(t *testing.T) {
 	in := func(hours time.Duration) string { return time.Now().Add(hours * time.Hour).UTC().Format(time.RFC3339) }
 	moment := func(text string) map[string]any { return map[string]any{"notBefore": text} }
 	never := map[string]any{"triggers": map[string]any{"inject": moment("9999-12-31T23:59:59Z")}}
-	const words = "more than a year (8760h) after its creation"
-	// A new policy takes the API server a moment.
+	const message = "more than a year (8760h) after its creation"
+	// The API server applies a new policy after a moment.
 	eventually(t, "a disruption that injects in the year 9999 is refused", func() error {
-		if err := create(t.Context(), never); err == nil || !strings.Contains(err.Error(), words) {
+		if err := create(t.Context(), never); err == nil || !strings.Contains(err.Error(), message) {
 			return fmt.Errorf("create = %v", err)
 		}
 		return nil
@@ -59,8 +60,8 @@ func TestDisruptionEndsWithinAYear(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := create(t.Context(), c.spec)
-			if c.refused && (err == nil || !strings.Contains(err.Error(), words)) {
-				t.Errorf("create = %v, want a refusal with %q", err, words)
+			if c.refused && (err == nil || !strings.Contains(err.Error(), message)) {
+				t.Errorf("create = %v, want a refusal with %q", err, message)
 			}
 			if !c.refused && err != nil {
 				t.Errorf("create = %v, want no refusal", err)

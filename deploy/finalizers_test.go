@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// With the credentials of a program nobody redirects a disruption: they change
-// finalizers, which both programs have to.
+// The credentials of a program cannot redirect a disruption: they allow changes of
+// finalizers only, which both programs need.
 func TestProgramsChangeNothingOfADisruptionButItsFinalizers(t *testing.T) {
 	installed(t)
 	resource := schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}
@@ -43,7 +43,7 @@ func TestProgramsChangeNothingOfADisruptionButItsFinalizers(t *testing.T) {
 	}
 	const redirect = `{"spec":{"selector":{"app":"bank"}}}`
 	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
-		// New policies and rights take the API server a moment.
+		// The API server applies new policies and rights after a moment.
 		eventually(t, program+" may write finalizers and nothing else", func() error {
 			selector, finalizer := patch(t.Context(), program, redirect), patch(t.Context(), program, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`)
 			if !apierrors.IsForbidden(selector) || finalizer != nil {
@@ -54,13 +54,13 @@ func TestProgramsChangeNothingOfADisruptionButItsFinalizers(t *testing.T) {
 		if err := patch(t.Context(), program, `{"metadata":{"labels":{"team":"bank"}}}`); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: a label: %v, want it forbidden", program, err)
 		}
-		// The garbage collector deletes what belongs to an object that is gone.
+		// The garbage collector deletes an object whose owner is gone.
 		dead := `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"00000000-0000-0000-0000-000000000000"}]}}`
 		if err := patch(t.Context(), program, dead); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: an owner: %v, want it forbidden", program, err)
 		}
 	}
-	// An emergency stop marks what begins Disruptions, and no Disruption.
+	// An emergency stop marks crons, rollouts and scenarios, and no Disruption.
 	scenario := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "chaos.squall.dev/v1beta1", "kind": "DisruptionScenario", "metadata": map[string]any{"name": "guarded"},
 		"spec": map[string]any{"steps": []any{map[string]any{"name": "calm", "wait": "1h"}}},

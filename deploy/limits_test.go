@@ -20,8 +20,8 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// limited applies the roles and policies of components until the test is over, and waits
-// until they count.
+// limited applies the roles and policies of components until the test ends, and waits until
+// they are in force.
 func limited(t *testing.T, components ...string) kubernetes.Interface {
 	t.Helper()
 	kube := installed(t)
@@ -43,7 +43,7 @@ func limited(t *testing.T, components ...string) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	apply(t, apiserver.Start(t), added)
-	t.Cleanup(func() { // the other tests are about the base
+	t.Cleanup(func() { // the other tests use the base
 		for _, object := range added {
 			if err := client.Resource(resources[object.GetKind()]).Delete(context.Background(), object.GetName(), metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
@@ -53,7 +53,7 @@ func limited(t *testing.T, components ...string) kubernetes.Interface {
 	return kube
 }
 
-// account is a client with the rights of an account of Squall, or of another user.
+// account returns a client with the rights of an account of Squall, or of another user.
 func account(t *testing.T, user string) kubernetes.Interface {
 	t.Helper()
 	config := apiserver.Start(t)
@@ -70,7 +70,7 @@ func account(t *testing.T, user string) kubernetes.Interface {
 	return client
 }
 
-// placed makes a pod that opted in, until the test is over.
+// placed makes a pod that opted in, until the test ends.
 func placed(t *testing.T, kube kubernetes.Interface, namespace, name string, labels map[string]string) {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -88,7 +88,7 @@ func placed(t *testing.T, kube kubernetes.Interface, namespace, name string, lab
 	})
 }
 
-// patchPod tries a patch of a pod.
+// patchPod returns a function that patches a pod.
 func patchPod(t *testing.T, user, namespace, name, body string, subresources ...string) func() error {
 	t.Helper()
 	client := account(t, user)
@@ -99,8 +99,8 @@ func patchPod(t *testing.T, user, namespace, name, body string, subresources ...
 	}
 }
 
-// The component of pod operations lets neither program change more of a pod than labels
-// of operations and the finalizer of a protection.
+// With the component of pod operations, either program can change only labels of operations
+// and the finalizer of a protection.
 func TestOperationsChangeLabelsOfPodsAlone(t *testing.T) {
 	kube := limited(t, ComponentOfOperations)
 	namespace := aNamespace(t, kube)
@@ -111,7 +111,8 @@ func TestOperationsChangeLabelsOfPodsAlone(t *testing.T) {
 	}
 }
 
-// wantOnlyLabels wants that the program writes what it has to on pod web, and nothing else.
+// wantOnlyLabels wants the program to be able to make its own changes of pod web, and no
+// others.
 func wantOnlyLabels(t *testing.T, program, namespace string) {
 	t.Helper()
 	const spec, labels = "Squall changes no spec, annotation or owner", "Squall changes no labels of a pod but"
@@ -157,8 +158,8 @@ func TestTheDriverChangesOneConditionOfPods(t *testing.T) {
 	}
 }
 
-// The component of pod replacement lets the worker cordon with its mark, and delete nothing
-// that Squall or the cluster runs on.
+// With the component of pod replacement, the worker can cordon with its mark, and can
+// delete no pods of Squall or the cluster itself.
 func TestTheWorkerOnlyCordonsNodes(t *testing.T) {
 	kube := limited(t, "components/pod-replacement")
 	node := &corev1.Node{
@@ -194,8 +195,8 @@ func TestTheWorkerOnlyCordonsNodes(t *testing.T) {
 	wantDeletionsElsewhere(t, kube, worker)
 }
 
-// wantDeletionsElsewhere wants that the worker deletes pods and storage of a namespace of
-// others, and not of kube-system.
+// wantDeletionsElsewhere wants the worker to be able to delete pods and storage in a user's
+// namespace, and not in kube-system.
 func wantDeletionsElsewhere(t *testing.T, kube, worker kubernetes.Interface) {
 	t.Helper()
 	namespace, dry := aNamespace(t, kube), metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
@@ -225,8 +226,8 @@ func wantDeletionsElsewhere(t *testing.T, kube, worker kubernetes.Interface) {
 	}
 }
 
-// The component of exec probes lets squall-probes run commands only in namespaces that say
-// so, and never in those of the system.
+// With the component of exec probes, squall-probes can run commands only in namespaces with
+// the label, and never in those of the system.
 func TestExecProbesNeedTheLabelOfTheirNamespace(t *testing.T) {
 	kube := limited(t, probeExec)
 	namespace := aNamespace(t, kube)
@@ -260,8 +261,8 @@ func TestExecProbesNeedTheLabelOfTheirNamespace(t *testing.T) {
 	})
 }
 
-// The component of graceful deletion lets the bridge delete pods that opted in and are to
-// be deleted; the label that says so is for users who may delete the pod.
+// With the component of graceful deletion, the bridge can delete pods that opted in and
+// have the label for deletion. That label needs the right to delete the pod.
 func TestTheBridgeDeletesWhatOptedInAlone(t *testing.T) {
 	kube := limited(t, podOpsDriver, gracefulDelete)
 	namespace := aNamespace(t, kube)

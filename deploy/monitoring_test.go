@@ -27,23 +27,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// recorded are pages of a worker and of the bridge that led, with the driver of pod
-// operations, of a development cluster before and after some disruptions, without
-// what nobody looks at.
+// recorded are metrics pages of a worker and of the leading bridge, with the driver of pod
+// operations. They come from a development cluster before and after some disruptions,
+// without unused numbers.
 const recorded = "testdata/metrics"
 
-// rareMetrics are numbers that queries look at and that no page has while all is
-// well.
+// rareMetrics are numbers that queries use and that pages have only after a failure.
 var rareMetrics = []string{"temporal_workflow_task_execution_failed_total"}
 
-// ruleFile is a file of rules as Prometheus reads it.
+// ruleFile is a file of rules in Prometheus' format.
 type ruleFile struct {
 	Groups []struct {
 		Rules []struct{ Alert, Expr string }
 	}
 }
 
-// Every alert fires on some numbers, and does not on others like them.
+// Every alert fires on some numbers, and does not fire on similar ones.
 func TestAlerts(t *testing.T) {
 	prometheus(t, "promtool", "check", "rules", "monitoring/alerts.yaml")
 	prometheus(t, "promtool", "test", "rules", "monitoring/alerts_test.yaml")
@@ -70,7 +69,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Every alert leads to its section of the runbooks, and every section is of an alert.
+// Every alert leads to its section of the runbooks, and every section belongs to an alert.
 func TestEveryAlertHasItsRunbook(t *testing.T) {
 	page, err := os.ReadFile("../docs/runbooks.md")
 	if err != nil {
@@ -103,8 +102,8 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 	}
 }
 
-// Every query of the alerts and of the dashboard finds something on the pages that
-// were recorded: asked of a Prometheus that scrapes them.
+// Every query of the alerts and of the dashboard finds a result on the recorded pages, in a
+// Prometheus that scrapes them.
 func TestQueriesFindWhatIsThere(t *testing.T) {
 	server := scrape(t)
 	queries := dashboard(t)
@@ -124,14 +123,14 @@ func TestQueriesFindWhatIsThere(t *testing.T) {
 	}
 }
 
-// healthy is what an alert looks at, which is there while all is well: its
-// expression without the comparison.
+// healthy returns the part of an alert's expression that has a value without a failure: the
+// one before the comparison.
 func healthy(expr string) string {
 	return regexp.MustCompile(`absent\((\w+)\)`).ReplaceAllString(strings.ReplaceAll(expr, " > 0", ""), "$1")
 }
 
-// The recorded pages have every number of docs/metrics.md, and no other of Squall;
-// record them again when one comes or goes.
+// The recorded pages have every number of docs/metrics.md, and no other of Squall. Record
+// them again when a number is added or removed.
 func TestRecordedPagesAreCurrent(t *testing.T) {
 	page, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
@@ -159,7 +158,7 @@ func TestRecordedPagesAreCurrent(t *testing.T) {
 	}
 }
 
-// prometheus-operator is given the same rules, and finds the port it scrapes.
+// prometheus-operator gets the same rules, and finds the port it scrapes.
 func TestPrometheusOperator(t *testing.T) {
 	var want, got map[string]any
 	read(t, "monitoring/alerts.yaml", &want)
@@ -190,7 +189,7 @@ func TestPrometheusOperator(t *testing.T) {
 	}
 }
 
-// alerts are the expressions by the alerts' names.
+// alerts returns the expressions by the alerts' names.
 func alerts(t *testing.T) map[string]string {
 	t.Helper()
 	var rules ruleFile
@@ -207,7 +206,7 @@ func alerts(t *testing.T) map[string]string {
 	return expressions
 }
 
-// dashboard has the queries of the dashboard, by panel and number.
+// dashboard returns the queries of the dashboard, by panel and number.
 func dashboard(t *testing.T) map[string]string {
 	t.Helper()
 	var board struct {
@@ -248,7 +247,7 @@ func prometheus(t *testing.T, program string, args ...string) {
 	}
 }
 
-// there is where a program is. Where Debian's packages are not installed nothing is shown.
+// there returns the path of a program. Without Debian's packages it skips the test.
 func there(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -261,7 +260,7 @@ func there(t *testing.T, program string) string {
 	return path
 }
 
-// prometheusServer is one that runs and has scraped the recorded pages.
+// prometheusServer is a running server that has scraped the recorded pages.
 type prometheusServer struct{ url string }
 
 // scrape starts a Prometheus and returns when it has read each recorded page twice.
@@ -280,7 +279,7 @@ func scrape(t *testing.T) prometheusServer {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 5 { // the address may be somebody else's by the time it is listened to
+	for range 5 { // another program may have taken the address meanwhile
 		server, ended := start(t, program, file, t.TempDir())
 		if server.until(t, ended, func() bool {
 			return !slices.ContainsFunc(pages, func(p *recording) bool { return p.asked.Load() < 5 })
@@ -292,8 +291,7 @@ func scrape(t *testing.T) prometheusServer {
 	return prometheusServer{}
 }
 
-// recording serves a recorded page: as it was before, and from the third time on as
-// it was after.
+// recording serves a recorded page: the one from before twice, then the one from after.
 type recording struct {
 	address string
 	asked   atomic.Int32
@@ -316,7 +314,7 @@ func newRecording(t *testing.T, name string) *recording {
 		if r.asked.Add(1) > 2 {
 			page = pages[1]
 		}
-		_, _ = w.Write(page) // a reader that went away asks again
+		_, _ = w.Write(page) // a client that closed asks again
 	}))
 	t.Cleanup(server.Close)
 	r.address = strings.TrimPrefix(server.URL, "http://")
@@ -334,8 +332,8 @@ func start(t *testing.T, program, config, data string) (prometheusServer, <-chan
 	_ = listener.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	command := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+data, "--web.listen-address="+address, "--log.level=warn")
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
 		stop()
 		t.Fatal(err)
@@ -349,7 +347,7 @@ func start(t *testing.T, program, config, data string) (prometheusServer, <-chan
 		stop()
 		<-ended
 		if t.Failed() {
-			t.Logf("prometheus: %s", said.String())
+			t.Logf("prometheus: %s", output.String())
 		}
 	})
 	return prometheusServer{"http://" + address}, ended
@@ -372,7 +370,7 @@ func (s prometheusServer) until(t *testing.T, ended <-chan struct{}, is func() b
 	return false
 }
 
-// ask is how many samples answer a query.
+// ask returns the number of samples in the answer to a query.
 func (s prometheusServer) ask(t *testing.T, query string) int {
 	t.Helper()
 	answer, err := http.Get(s.url + "/api/v1/query?query=" + url.QueryEscape(query))
@@ -380,12 +378,12 @@ func (s prometheusServer) ask(t *testing.T, query string) int {
 		t.Fatal(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	var said struct {
+	var reply struct {
 		Error string
 		Data  struct{ Result []any }
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&said); err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s %s %v", query, answer.Status, said.Error, err)
+	if err := json.NewDecoder(answer.Body).Decode(&reply); err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %s %v", query, answer.Status, reply.Error, err)
 	}
-	return len(said.Data.Result)
+	return len(reply.Data.Result)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// bindingOf renders the base with a component and takes the binding of a policy.
+// bindingOf renders the base with a component and returns the binding of a policy.
 func bindingOf(t *testing.T, directory, policy string) *unstructured.Unstructured {
 	t.Helper()
 	for _, object := range render(t, directory) {
@@ -29,13 +29,13 @@ func bindingOf(t *testing.T, directory, policy string) *unstructured.Unstructure
 	return nil
 }
 
-// restored puts the base's binding back after the test: the other tests are about the base.
+// restored restores the base's binding after the test: the other tests use the base.
 func restored(t *testing.T, policy string) {
 	t.Helper()
 	client, base := dynamic.NewForConfigOrDie(apiserver.Start(t)), bindingOf(t, ".", policy)
 	t.Cleanup(func() {
-		// By the manager that applied it: what another one put into the list of actions
-		// would stay there beside those of an overlay.
+		// The same manager applies it. Another manager's entries in the list of actions would
+		// stay there beside those of an overlay.
 		_, err := client.Resource(bindings).Apply(context.Background(), policy, base, metav1.ApplyOptions{FieldManager: "deploy-test", Force: true})
 		if err != nil {
 			t.Error(err)
@@ -43,8 +43,8 @@ func restored(t *testing.T, policy string) {
 	})
 }
 
-// rule S12: by default whoever disrupts a namespace that has not agreed is told so,
-// with one component they are refused, with the other nothing is said.
+// rule S12: by default a disruption of a namespace without the label causes a warning. One
+// component refuses it, and the other allows it without a warning.
 func TestNamespacesOptIn(t *testing.T) {
 	kube := installed(t)
 	agreed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "agreed-", Labels: map[string]string{v1beta1.LabelDisruptions: v1beta1.DisruptionsAllowed}}}
@@ -58,20 +58,23 @@ func TestNamespacesOptIn(t *testing.T) {
 	}
 	config := apiserver.Start(t)
 	restored(t, "squall-namespace-opt-in")
-	try := func(user, namespace string) (said string, err error) {
-		heard := &warnings{}
+	try := func(user, namespace string) (warning string, err error) {
+		received := &warnings{}
 		as := *config
-		as.WarningHandler = heard
+		as.WarningHandler = received
 		if user != "" {
 			as.Impersonate.UserName = user
 		}
 		_, err = dynamic.NewForConfigOrDie(&as).Resource(disruptionResource).Namespace(namespace).Create(t.Context(), aDisruption("asked"), dryRun)
-		return strings.Join(heard.texts, "\n"), err
+		return strings.Join(received.texts, "\n"), err
 	}
-	words := "namespace " + other.Name + " has not agreed to be disrupted"
-	eventually(t, "by default it warns", func() bool { said, err := try("", other.Name); return err == nil && strings.Contains(said, words) })
-	if said, err := try("", agreed.Name); err != nil || said != "" {
-		t.Errorf("in a namespace that has agreed: %q, %v", said, err)
+	message := "namespace " + other.Name + " has not agreed to be disrupted"
+	eventually(t, "by default it warns", func() bool {
+		warning, err := try("", other.Name)
+		return err == nil && strings.Contains(warning, message)
+	})
+	if warning, err := try("", agreed.Name); err != nil || warning != "" {
+		t.Errorf("in a namespace that has agreed: %q, %v", warning, err)
 	}
 	for _, namespace := range []string{agreed.Name, other.Name} {
 		if _, err := disruptionsIn(t, "", namespace).Create(t.Context(), aDisruption("before"), metav1.CreateOptions{}); err != nil {
@@ -82,11 +85,11 @@ func TestNamespacesOptIn(t *testing.T) {
 	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, ComponentOfOptIn), "squall-namespace-opt-in")})
 	eventually(t, "with the component it refuses", func() bool {
 		_, err := try("", other.Name)
-		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), words) &&
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), message) &&
 			strings.Contains(err.Error(), "kubectl label namespace "+other.Name+" chaos.squall.dev/disruptions=allowed")
 	})
-	if said, err := try("", agreed.Name); err != nil || said != "" {
-		t.Errorf("enforced, in a namespace that has agreed: %q, %v", said, err)
+	if warning, err := try("", agreed.Name); err != nil || warning != "" {
+		t.Errorf("enforced, in a namespace that has agreed: %q, %v", warning, err)
 	}
 	patch := func(body string) error {
 		_, err := disruptionsIn(t, "", other.Name).Patch(t.Context(), "before", types.MergePatchType, []byte(body), metav1.PatchOptions{})
@@ -101,12 +104,12 @@ func TestNamespacesOptIn(t *testing.T) {
 	if err := patch(`{"metadata":{"finalizers":null}}`); err != nil {
 		t.Errorf("its finalizer stays: %v", err)
 	}
-	if _, err := try(workerUser, other.Name); err == nil || strings.Contains(err.Error(), words) {
-		t.Errorf("a run by the worker: %v, want the words of another policy, as it is no run", err)
+	if _, err := try(workerUser, other.Name); err == nil || strings.Contains(err.Error(), message) {
+		t.Errorf("a run by the worker: %v, want the message of another policy, as it is no run", err)
 	}
 
 	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/namespace-opt-in-off"), "squall-namespace-opt-in")})
-	eventually(t, "with the other component it says nothing", func() bool { said, err := try("", other.Name); return err == nil && said == "" })
+	eventually(t, "with the other component it says nothing", func() bool { warning, err := try("", other.Name); return err == nil && warning == "" })
 }
 
 var (

@@ -20,7 +20,7 @@ const (
 	lockedDown = "../overlays/locked-down"
 )
 
-// The API server takes all objects of both overlays.
+// The API server accepts all objects of both overlays.
 func TestOverlaysAreTaken(t *testing.T) {
 	installed(t)
 	config := apiserver.Start(t)
@@ -31,8 +31,8 @@ func TestOverlaysAreTaken(t *testing.T) {
 	}
 }
 
-// Where Squall is installed for one team nobody creates a disruption elsewhere or of nodes,
-// and the namespace is named once.
+// Where Squall is installed for one team, users cannot create disruptions elsewhere or of
+// nodes. The overlay names the namespace once.
 func TestOneTeam(t *testing.T) {
 	wantRightsBeyond(t, ".", oneTeam)
 	kube, own := installed(t), []*unstructured.Unstructured{}
@@ -59,8 +59,8 @@ func TestOneTeam(t *testing.T) {
 		_, err := disruptionsIn(t, "", namespace).Create(t.Context(), d, dryRun)
 		return err
 	}
-	refused := func(err error, words string) bool {
-		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), words)
+	refused := func(err error, message string) bool {
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), message)
 	}
 	eventually(t, "without the overlay's policies both are taken", func() bool { return try("not-of-the-team", "pod") == nil && try(watched, "node") == nil })
 	before, err := disruptionsIn(t, "", "not-of-the-team").Create(t.Context(), aDisruption("before"), metav1.CreateOptions{})
@@ -87,8 +87,8 @@ func TestOneTeam(t *testing.T) {
 	ends := map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{}}
 	fills := map[string]any{"unsafeMode": map[string]any{"allowMemoryPressureWithoutLimit": true}}
 	for name, refusal := range map[string]struct {
-		err   error
-		words string
+		err     error
+		message string
 	}{
 		"a scenario elsewhere":                {tried(t, "", "not-of-the-team", "disruptionscenarios", scenario(nil)), "does not look after"},
 		"a step of nodes":                     {tried(t, "", watched, "disruptionscenarios", scenario(map[string]any{"level": "node"})), "want level pod"},
@@ -96,8 +96,8 @@ func TestOneTeam(t *testing.T) {
 		"the memory of a pod's node":          {tried(t, "", watched, "disruptions", disruptionWith("asked", fills)), "allowMemoryPressureWithoutLimit"},
 		"the failure of a node in a scenario": {tried(t, "", watched, "disruptionscenarios", scenario(ends)), "no nodeFailure"},
 	} {
-		if !refused(refusal.err, refusal.words) {
-			t.Errorf("%s: %v, want it refused with %q", name, refusal.err, refusal.words)
+		if !refused(refusal.err, refusal.message) {
+			t.Errorf("%s: %v, want it refused with %q", name, refusal.err, refusal.message)
 		}
 	}
 	if err := tried(t, "", watched, "disruptionscenarios", scenario(nil)); err != nil {
@@ -106,12 +106,12 @@ func TestOneTeam(t *testing.T) {
 	if err := disruptionsIn(t, "", "not-of-the-team").Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Errorf("what was there before cannot be deleted: %v", err)
 	}
-	remove(t.Context()) // the other tests are about the base
+	remove(t.Context()) // the other tests use the base
 	eventually(t, "without the overlay's policies all is as before", func() bool { return try("not-of-the-team", "pod") == nil && try(watched, "node") == nil })
 }
 
-// What is locked down refuses where the base warns, lets nobody in, and runs chaos pods
-// of the image that the setting names and no other.
+// The locked-down overlay refuses where the base warns and admits no clients. It runs chaos
+// pods only of the image in the setting.
 func TestLockedDown(t *testing.T) {
 	wantRightsBeyond(t, ".", lockedDown, "squall-worker may get namespaces everywhere")
 	found := map[string]string{}

@@ -19,9 +19,8 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// Who may create Disruptions in a namespace cannot for that disrupt nodes, set
-// safety nets aside or disrupt for days: each needs a right that no role has by
-// accident.
+// The right to create Disruptions in a namespace does not include nodes, the removal of
+// safety nets, or disruptions of days. Each needs a right that no role has by accident.
 func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 	kube := installed(t)
 	in := func(user, role, namespace string) {
@@ -42,7 +41,7 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 	}
 	everywhere := ""
 	in("tenant", "squall-disruptions", "default")
-	// The owner of a namespace who was given all there is in it.
+	// The owner of a namespace has all rights in it.
 	in("owner", "cluster-admin", "default")
 	in("operator", "squall-disruptions", "default")
 	in("operator", "squall-node-disruptions", everywhere)
@@ -63,8 +62,8 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		spec    map[string]any
-		missing string // the right that is asked for, empty for none
-		byOwner bool   // all of a namespace's rights are enough
+		missing string // the required right, empty for none
+		byOwner bool   // all rights in a namespace are enough
 	}{
 		{"a pod", nil, "", true},
 		{"a pod, said in so many words", map[string]any{"level": "pod", "network": map[string]any{"drop": int64(10), "disableDefaultAllowedHosts": false},
@@ -87,7 +86,7 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for user, allowed := range map[string]bool{"tenant": c.missing == "", "owner": c.byOwner, "operator": true, "admin": true} {
 				ask := func() error { return create(user, c.spec) }
-				if allowed { // new rights take the API server a moment
+				if allowed { // the API server applies new rights after a moment
 					eventually(t, user+" may", func() bool { return ask() == nil })
 				} else {
 					refused(t, ask, user+" needs the right to create "+c.missing+".chaos.squall.dev")
@@ -137,8 +136,8 @@ func TestProbesWithCommandsNeedTheRightToExec(t *testing.T) {
 	eventually(t, "who may exec may probe so", func() error { return tried(t, "prober", "default", "disruptions", disruptionWith("probing", probing)) })
 }
 
-// A spec is read when its disruption begins, so that what may not be created may
-// not be written by an edit either; any other change needs no right.
+// The worker reads a spec when its disruption begins, so an edit cannot write what a
+// creation could not. Other changes need no right.
 func TestAnEditNeedsTheRightToo(t *testing.T) {
 	kube := installed(t)
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "squall-disruptions"}
@@ -172,7 +171,7 @@ func TestAnEditNeedsTheRightToo(t *testing.T) {
 	}
 }
 
-// Squall and what the cluster stands on are never targets, whoever asks.
+// Squall and the cluster's own components are never targets, for any user.
 func TestNamespacesOfTheSystemAreNoTargets(t *testing.T) {
 	installed(t)
 	for _, namespace := range []string{"squall-system", "squall-chaos", "kube-system"} {
@@ -191,8 +190,7 @@ func TestNamespacesOfTheSystemAreNoTargets(t *testing.T) {
 	}
 }
 
-// Every sample is accepted from an administrator, and from somebody who has the
-// roles that are there for it.
+// Every sample is accepted from an administrator, and from a user with the roles for it.
 func TestSamplesAreAdmitted(t *testing.T) {
 	kube := installed(t)
 	for _, role := range []string{"squall-disruptions", "squall-node-disruptions", "system:aggregate-to-edit"} {
@@ -224,7 +222,7 @@ func TestSamplesAreAdmitted(t *testing.T) {
 		sample.SetNamespace("default")
 		for _, user := range []string{"", "chaos-team"} {
 			var last error
-			eventually(t, strings.TrimSpace(file+" "+user), func() bool { // new rights take the API server a moment
+			eventually(t, strings.TrimSpace(file+" "+user), func() bool { // the API server applies new rights after a moment
 				_, last = disruptionsAs(t, user).Create(t.Context(), sample, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				return !apierrors.IsForbidden(last)
 			})
@@ -240,8 +238,8 @@ func disruptionsAs(t *testing.T, user string) dynamic.ResourceInterface {
 	return disruptionsIn(t, user, "default")
 }
 
-// disruptionsIn are the Disruptions of a namespace as a user sees them, and as the
-// administrator if there is no user.
+// disruptionsIn returns the Disruptions of a namespace as a user sees them, or the
+// administrator if user is empty.
 func disruptionsIn(t *testing.T, user, namespace string) dynamic.ResourceInterface {
 	t.Helper()
 	config := apiserver.Start(t)

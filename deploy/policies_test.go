@@ -22,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// aNamespace makes one that agrees to be disrupted.
+// aNamespace makes a namespace that agrees to be disrupted.
 func aNamespace(t *testing.T, kube kubernetes.Interface) string {
 	t.Helper()
 	made, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -34,9 +34,9 @@ func aNamespace(t *testing.T, kube kubernetes.Interface) string {
 	return made.Name
 }
 
-// policed makes a policy of rules, for the time of the test, and waits until the API
-// server has seen it: one more rule denies container failure in a namespace. Each rule
-// names its namespaces, as the tests share their API server. The policy has the name
+// policed makes a policy of rules until the test ends, and waits until the API server
+// applies it. For that it adds a rule that denies container failure in a namespace. Each
+// rule names its namespaces, as the tests share their API server. The policy has the name
 // of that namespace.
 func policed(t *testing.T, namespace string, rules ...any) {
 	t.Helper()
@@ -64,7 +64,7 @@ func tried(t *testing.T, user, namespace, resource string, object *unstructured.
 	return err
 }
 
-// rule D4: each kind is known to the API server by the name that rules have for it.
+// rule D4: the API server knows each kind by the name that rules use.
 func TestRulesAboutEachKindAtAdmission(t *testing.T) {
 	namespace := aNamespace(t, installed(t))
 	var rules []any
@@ -84,15 +84,15 @@ func TestRulesAboutEachKindAtAdmission(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = tried(t, "", namespace, "disruptions", sample)
-		words := fmt.Sprintf(`it is denied by rule "no-%s" of DisruptionPolicy "%s": a line and another`, row.Kind, namespace)
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
-			t.Errorf("%s: %v, want %s", row.Kind, err, words)
+		message := fmt.Sprintf(`it is denied by rule "no-%s" of DisruptionPolicy "%s": a line and another`, row.Kind, namespace)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: %v, want %s", row.Kind, err, message)
 		}
 	}
 }
 
-// rule D4: what a rule denies whatever the time and the targets, the API server refuses,
-// of Disruptions, of crons and of scenarios; what a clock or targets decide it takes.
+// rule D4: the API server refuses Disruptions, crons and scenarios that a rule denies
+// regardless of time and targets. It accepts those that depend on time or targets.
 func TestRulesAtAdmission(t *testing.T) {
 	kube := installed(t)
 	tests := []struct {
@@ -124,7 +124,7 @@ func TestRulesAtAdmission(t *testing.T) {
 	policy := aNamespace(t, kube)
 	policed(t, policy, rules...)
 	for i, c := range tests {
-		words := fmt.Sprintf(`rule "tried-%d" of DisruptionPolicy "%s"`, i, policy)
+		message := fmt.Sprintf(`rule "tried-%d" of DisruptionPolicy "%s"`, i, policy)
 		onNodes := map[string]any{"level": "node"}
 		for _, try := range []struct {
 			resource string
@@ -140,16 +140,16 @@ func TestRulesAtAdmission(t *testing.T) {
 			{"disruptionscenarios", aScenario("asked", map[string]any{"name": "calm", "wait": "1m"}), false},
 		} {
 			err := tried(t, "", namespaces[i], try.resource, try.object)
-			if try.refuses != (apierrors.IsForbidden(err) && strings.Contains(err.Error(), words)) || !try.refuses && err != nil {
+			if try.refuses != (apierrors.IsForbidden(err) && strings.Contains(err.Error(), message)) || !try.refuses && err != nil {
 				t.Errorf("%s, %s %v: %v, want it refused: %t", c.name, try.resource, try.object.Object["spec"], err, try.refuses)
 			}
 		}
 	}
 }
 
-// rule D4: a tenant and an administrator are refused alike; what was there before can be
-// looked after; the worker's runs are its own to judge.
-func TestWhomRulesRefuseAtAdmission(t *testing.T) {
+// rule D4: a tenant and an administrator are refused alike. Existing objects can still be
+// changed otherwise. The worker itself judges its runs.
+func TestUsersThatRulesRefuseAtAdmission(t *testing.T) {
 	kube := installed(t)
 	namespace := aNamespace(t, kube)
 	policed(t, namespace)
@@ -162,14 +162,14 @@ func TestWhomRulesRefuseAtAdmission(t *testing.T) {
 	}
 	eventually(t, "the tenant may disrupt", func() bool { return tried(t, "policed-tenant", namespace, "disruptions", aDisruption("asked")) == nil })
 	failing := disruptionWith("failing", map[string]any{"cpuPressure": nil, "containerFailure": map[string]any{}})
-	words := `rule "seen" of DisruptionPolicy "` + namespace + `"`
+	message := `rule "seen" of DisruptionPolicy "` + namespace + `"`
 	for _, user := range []string{"", "policed-tenant"} {
-		if err := tried(t, user, namespace, "disruptions", failing); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
-			t.Errorf("by %q: %v, want it refused by %s", user, err, words)
+		if err := tried(t, user, namespace, "disruptions", failing); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), message) {
+			t.Errorf("by %q: %v, want it refused by %s", user, err, message)
 		}
 	}
-	if err := tried(t, workerUser, namespace, "disruptions", failing); err == nil || strings.Contains(err.Error(), words) {
-		t.Errorf("a run by the worker: %v, want the words of another policy, as it is no run", err)
+	if err := tried(t, workerUser, namespace, "disruptions", failing); err == nil || strings.Contains(err.Error(), message) {
+		t.Errorf("a run by the worker: %v, want the message of another policy, as it is no run", err)
 	}
 
 	if _, err := disruptionsIn(t, "", namespace).Create(t.Context(), aDisruption("before"), metav1.CreateOptions{}); err != nil {
@@ -179,16 +179,16 @@ func TestWhomRulesRefuseAtAdmission(t *testing.T) {
 		_, err := disruptionsIn(t, "", namespace).Patch(t.Context(), "before", types.MergePatchType, []byte(body), dryRunOfPatch)
 		return err
 	}
-	if err := patch(`{"spec":{"cpuPressure":null,"containerFailure":{}}}`); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
-		t.Errorf("an edit: %v, want it refused by %s", err, words)
+	if err := patch(`{"spec":{"cpuPressure":null,"containerFailure":{}}}`); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), message) {
+		t.Errorf("an edit: %v, want it refused by %s", err, message)
 	}
 	if err := patch(`{"metadata":{"labels":{"a":"b"},"finalizers":["finalizer.chaos.squall.dev"]}}`); err != nil {
 		t.Errorf("its metadata cannot be changed: %v", err)
 	}
 }
 
-// rule D6: what a rule about environments denies, the API server refuses, too, of whatever
-// makes disruptions.
+// rule D6: the API server also refuses what a rule about environments denies, for every
+// object that makes disruptions.
 func TestRulesAboutEnvironmentsAtAdmission(t *testing.T) {
 	namespace := aNamespace(t, installed(t))
 	policed(t, namespace, map[string]any{"name": "ours", "namespaces": []any{namespace}, "exceptEnvironments": []any{"test", "staging"}, "reason": "see the wiki"})

@@ -15,9 +15,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rule S19: without the webhook, too, nobody is said to have asked for something who
-// did not.
-func TestNobodyAsksInAnotherName(t *testing.T) {
+// rule S19: without the webhook, too, an object cannot name a user who did not request it.
+func TestUsersCannotSetTheRequester(t *testing.T) {
 	kube := installed(t)
 	namespace := aNamespace(t, kube)
 	who := resourcesAs(t, "", "disruptions", namespace)
@@ -72,7 +71,8 @@ func TestNobodyAsksInAnotherName(t *testing.T) {
 	}
 }
 
-// wantEditsInTheOwnName wants that only its requester, admin, edits web before it began.
+// wantEditsInTheOwnName wants that only its requester, admin, can edit web before it
+// begins.
 func wantEditsInTheOwnName(t *testing.T, kube kubernetes.Interface, namespace string, byAdmin func(body string) error) {
 	t.Helper()
 	const edit = `{"spec":{"reporting":{"purpose":"another reason for it"}}}`
@@ -98,7 +98,7 @@ func wantEditsInTheOwnName(t *testing.T, kube kubernetes.Interface, namespace st
 	}
 }
 
-// rule D5: what a rule about requesters denies, the API server refuses, too.
+// rule D5: the API server also refuses what a rule about requesters denies.
 func TestRulesAboutRequestersAtAdmission(t *testing.T) {
 	namespace := aNamespace(t, installed(t))
 	policed(t, namespace, map[string]any{

@@ -1,7 +1,6 @@
-// Package deploy holds what a cluster gets. Its tests render the base with
-// kubectl and apply it to a real API server, which then says who may do what and
-// which pods it lets in. A program that wants to know which rights it was given
-// reads them from the manifests here, so that there is no second list.
+// Package deploy holds the manifests for a cluster. Its tests render the base with kubectl
+// and apply it to a real API server, which then decides about rights and admits pods. A
+// program reads its own rights from the manifests here, so that there is no second list.
 package deploy
 
 import (
@@ -24,25 +23,25 @@ var manifests embed.FS
 // Right is one thing that a program may do in the cluster.
 type Right struct {
 	Verb, Group, Resource, Subresource string
-	// Namespace is where, empty for everywhere.
+	// Namespace limits the right, empty for everywhere.
 	Namespace string
-	// Name is the one object it is about, empty for all.
+	// Name is the single object of the right, empty for all.
 	Name string
 }
 
-// Rights are what rbac.yaml gives a program through the roles that have its name.
+// Rights returns the rights that rbac.yaml gives a program through the roles with its name.
 func Rights(program string) ([]Right, error) { return rightsIn("rbac.yaml", program) }
 
-// Component is the directory of what an operator adds to the base for a kind
-// that the worker carries out.
+// Component returns the directory that an operator adds to the base for a kind that the
+// worker carries out.
 func Component(kind v1beta1.Kind) string { return "components/" + string(kind) }
 
-// RightsFor are what the component of a kind gives the worker.
+// RightsFor returns the rights that the component of a kind gives the worker.
 func RightsFor(kind v1beta1.Kind) ([]Right, error) {
 	return rightsIn(Component(kind)+"/rbac.yaml", "squall-"+string(kind))
 }
 
-// Narrowed are what a disruption needs of the rights of a component: those to its targets
+// Narrowed returns the rights of a component that a disruption needs: those to its targets
 // in its own namespace, and those to their storage unless that stays.
 func Narrowed(rights []Right, d *v1beta1.Disruption) []Right {
 	replacement := d.Spec.PodReplacement
@@ -61,25 +60,25 @@ func Narrowed(rights []Right, d *v1beta1.Disruption) []Right {
 	return narrowed
 }
 
-// ComponentOfOperations is the directory of what an operator adds to the base for
-// disruptions that are operations on their targets.
+// ComponentOfOperations is the directory that an operator adds to the base for disruptions
+// that are operations on their targets.
 const ComponentOfOperations = "components/pod-operations"
 
-// RightsOfOperations are what that component gives the worker.
+// RightsOfOperations returns the rights that this component gives the worker.
 func RightsOfOperations() ([]Right, error) {
 	return rightsIn(ComponentOfOperations+"/rbac.yaml", "squall-pod-operations")
 }
 
-// ComponentOfOptIn is the directory of what an operator adds to the base so that
-// namespaces have to agree before they are disrupted.
+// ComponentOfOptIn is the directory that an operator adds to the base so that namespaces
+// have to agree before they are disrupted.
 const ComponentOfOptIn = "components/namespace-opt-in-enforce"
 
-// RightsOfOptIn are what that component gives the worker.
+// RightsOfOptIn returns the rights that this component gives the worker.
 func RightsOfOptIn() ([]Right, error) {
 	return rightsIn(ComponentOfOptIn+"/rbac.yaml", "squall-namespace-opt-in")
 }
 
-// rightsIn are the rights of the roles of that name in a manifest.
+// rightsIn returns the rights of the roles of that name in a manifest.
 func rightsIn(file, role string) ([]Right, error) {
 	text, err := manifests.ReadFile(file)
 	if err != nil {
@@ -128,7 +127,7 @@ func rightsOf(rule rbacv1.PolicyRule, namespace string) []Right {
 	return rights
 }
 
-// String says the right as a person would: "create pods in squall-chaos".
+// String describes the right: "create pods in squall-chaos".
 func (r Right) String() string {
 	text := r.Verb + " " + r.Resource
 	if r.Subresource != "" {

@@ -12,16 +12,16 @@ func TestRightsOfTheWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said []string
+	var given []string
 	for _, right := range rights {
-		said = append(said, right.String())
+		given = append(given, right.String())
 	}
 	for _, want := range []string{
 		"list disruptions everywhere", "update disruptions/status everywhere", "update pods in squall-chaos",
 		"deletecollection pods in squall-chaos", "get pods/log in squall-chaos",
 	} {
-		if !slices.Contains(said, want) {
-			t.Errorf("Rights(squall-worker) = %q, want %q among them", said, want)
+		if !slices.Contains(given, want) {
+			t.Errorf("Rights(squall-worker) = %q, want %q among them", given, want)
 		}
 	}
 	if others, err := Rights("somebody"); err != nil || others != nil {

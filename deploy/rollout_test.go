@@ -12,7 +12,7 @@ import (
 
 const rolloutSample = "samples/disruption-rollout.yaml"
 
-// aRollout disrupts what aDisruption does after releases, with other fields in its
+// aRollout makes the disruption of aDisruption after releases, with other fields in its
 // template.
 func aRollout(name string, template map[string]any) *unstructured.Unstructured {
 	o := aCron(name, template)
@@ -21,7 +21,7 @@ func aRollout(name string, template map[string]any) *unstructured.Unstructured {
 	return o
 }
 
-// The sample is accepted as it stands, from who has the roles that are there for it.
+// The sample is accepted unchanged, from a user with the roles for it.
 func TestRolloutSample(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, "roller", "squall-disruptions", "default")
@@ -35,14 +35,14 @@ func TestRolloutSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"", "roller"} {
-		eventually(t, rolloutSample+" by "+user, func() bool { // new rights take the API server a moment
+		eventually(t, rolloutSample+" by "+user, func() bool { // the API server applies new rights after a moment
 			_, err := resourcesAs(t, user, "disruptionrollouts", "default").Create(t.Context(), sample, dryRun)
 			return err == nil
 		})
 	}
 }
 
-// rule C7: nobody gets by a rollout what they may not do by a Disruption.
+// rule C7: a rollout gives no rights beyond those to a Disruption.
 func TestARolloutNeedsTheRightsOfItsRuns(t *testing.T) {
 	kube := installed(t)
 	for _, user := range []string{"rollout-only", "rollout-tenant"} {

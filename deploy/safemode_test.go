@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// ofNetwork is the spec of a disruption of the network, with more below network.
+// ofNetwork returns the spec of a network disruption, with more fields below network.
 func ofNetwork(more map[string]any) map[string]any {
 	network := map[string]any{"drop": int64(10)}
 	for field, value := range more {
@@ -26,7 +26,7 @@ func ofNetwork(more map[string]any) map[string]any {
 	return map[string]any{"cpuPressure": nil, "network": network}
 }
 
-// judgedBySafeMode are specs with what safe mode has to say of them.
+// judgedBySafeMode are specs with the verdict of safe mode.
 var judgedBySafeMode = []struct {
 	name   string
 	spec   map[string]any
@@ -61,41 +61,41 @@ func disruptionWith(name string, spec map[string]any) *unstructured.Unstructured
 	return d
 }
 
-// asked creates an object by a dry run and returns what is said besides the answer.
-func asked(t *testing.T, resource string, object *unstructured.Unstructured) (said string, err error) {
+// asked creates an object by a dry run and returns the warnings of the API server.
+func asked(t *testing.T, resource string, object *unstructured.Unstructured) (warning string, err error) {
 	t.Helper()
-	config, heard := apiserver.Start(t), &warnings{}
-	config.WarningHandler = heard
+	config, received := apiserver.Start(t), &warnings{}
+	config.WarningHandler = received
 	_, err = dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: resource}).
 		Namespace("default").Create(t.Context(), object, dryRun)
-	heard.mu.Lock()
-	defer heard.mu.Unlock()
-	return strings.Join(heard.texts, "\n"), err
+	received.mu.Lock()
+	defer received.mu.Unlock()
+	return strings.Join(received.texts, "\n"), err
 }
 
-// rule S15: by default whoever disrupts more than anybody named is told so, with one
-// component they are refused, with the other nothing is said.
+// rule S15: by default a disruption of more than its spec names causes a warning. One
+// component refuses it, and the other allows it without a warning.
 func TestSafeMode(t *testing.T) {
 	installed(t)
 	restored(t, "squall-safe-mode")
-	const words = "safe mode: network names neither host nor port"
+	const message = "safe mode: network names neither host nor port"
 	all := disruptionWith("asked", ofNetwork(nil))
 	eventually(t, "by default it warns", func() bool {
-		said, err := asked(t, "disruptions", all)
-		return err == nil && strings.Contains(said, words)
+		warning, err := asked(t, "disruptions", all)
+		return err == nil && strings.Contains(warning, message)
 	})
 	for _, c := range judgedBySafeMode {
-		said, err := asked(t, "disruptions", disruptionWith("asked", c.spec))
-		if err != nil || strings.Contains(said, words) != c.caught {
-			t.Errorf("%s: told %q, %v; want it to be caught: %t", c.name, said, err, c.caught)
+		warning, err := asked(t, "disruptions", disruptionWith("asked", c.spec))
+		if err != nil || strings.Contains(warning, message) != c.caught {
+			t.Errorf("%s: told %q, %v; want it to be caught: %t", c.name, warning, err, c.caught)
 		}
-		said, err = asked(t, "disruptionscenarios", lastOfThree("asked", c.spec))
-		if err != nil || strings.Contains(said, words) != c.caught {
-			t.Errorf("%s by a scenario: told %q, %v; want it to be caught: %t", c.name, said, err, c.caught)
+		warning, err = asked(t, "disruptionscenarios", lastOfThree("asked", c.spec))
+		if err != nil || strings.Contains(warning, message) != c.caught {
+			t.Errorf("%s by a scenario: told %q, %v; want it to be caught: %t", c.name, warning, err, c.caught)
 		}
-		said, err = asked(t, "disruptioncrons", aCron("asked", c.spec))
-		if err != nil || strings.Contains(said, words) != c.caught {
-			t.Errorf("%s by a cron: told %q, %v; want it to be caught: %t", c.name, said, err, c.caught)
+		warning, err = asked(t, "disruptioncrons", aCron("asked", c.spec))
+		if err != nil || strings.Contains(warning, message) != c.caught {
+			t.Errorf("%s by a cron: told %q, %v; want it to be caught: %t", c.name, warning, err, c.caught)
 		}
 	}
 	if _, err := disruptionsAs(t, "").Create(t.Context(), disruptionWith("all-traffic-before", ofNetwork(nil)), metav1.CreateOptions{}); err != nil {
@@ -103,8 +103,8 @@ func TestSafeMode(t *testing.T) {
 	}
 
 	apply(t, apiserver.Start(t), []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/safe-mode-enforce"), "squall-safe-mode")})
-	refused(t, func() error { _, err := asked(t, "disruptions", all); return err }, words)
-	refused(t, func() error { _, err := asked(t, "disruptioncrons", aCron("asked", ofNetwork(nil))); return err }, words)
+	refused(t, func() error { _, err := asked(t, "disruptions", all); return err }, message)
+	refused(t, func() error { _, err := asked(t, "disruptioncrons", aCron("asked", ofNetwork(nil))); return err }, message)
 	patch := func(body string) error {
 		_, err := disruptionsAs(t, "").Patch(t.Context(), "all-traffic-before", types.MergePatchType, []byte(body), dryRunOfPatch)
 		return err
@@ -123,20 +123,20 @@ func TestSafeMode(t *testing.T) {
 
 	apply(t, apiserver.Start(t), []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/safe-mode-off"), "squall-safe-mode")})
 	eventually(t, "with the other component it says nothing", func() bool {
-		said, err := asked(t, "disruptions", all)
-		return err == nil && !strings.Contains(said, words)
+		warning, err := asked(t, "disruptions", all)
+		return err == nil && !strings.Contains(warning, message)
 	})
 }
 
 var dryRunOfPatch = metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
 
-// The worker and squall explain say what the API server says.
+// The worker and squall explain give the same messages as the API server.
 func TestSafeModeIsTheSameInGo(t *testing.T) {
-	says := ""
+	policy := ""
 	for _, object := range render(t, ".") {
 		if object.GetKind() == "ValidatingAdmissionPolicy" && object.GetName() == "squall-safe-mode" {
 			validations, _, _ := unstructured.NestedSlice(object.Object, "spec", "validations")
-			says = fmt.Sprint(validations...)
+			policy = fmt.Sprint(validations...)
 		}
 	}
 	for _, c := range judgedBySafeMode {
@@ -148,9 +148,9 @@ func TestSafeModeIsTheSameInGo(t *testing.T) {
 		if len(caught) > 0 != c.caught {
 			t.Errorf("%s: %q, want it to be caught: %t", c.name, caught, c.caught)
 		}
-		for _, words := range caught {
-			if !strings.Contains(says, "safe mode: "+words) {
-				t.Errorf("%s: the policy does not say %q, but %s", c.name, words, says)
+		for _, message := range caught {
+			if !strings.Contains(policy, "safe mode: "+message) {
+				t.Errorf("%s: the policy does not say %q, but %s", c.name, message, policy)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 //go:embed samples/*.yaml samples/demo/*.yaml crds/*.yaml
 var documents embed.FS
 
-// Sample is the example of a kind, a manifest with comments.
+// Sample returns the example of a kind, a manifest with comments.
 func Sample(kind v1beta1.Kind) ([]byte, error) {
 	sample, err := documents.ReadFile("samples/" + string(kind) + ".yaml")
 	if err != nil {

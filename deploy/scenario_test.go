@@ -19,7 +19,8 @@ import (
 
 const scenarioSample = "samples/disruption-scenario.yaml"
 
-// aStep has a disruption as that of aDisruption for each of the given changes.
+// aStep returns a step with a disruption like that of aDisruption for each of the given
+// changes.
 func aStep(name string, templates ...map[string]any) map[string]any {
 	var disruptions []any
 	for _, changes := range templates {
@@ -39,12 +40,12 @@ func aScenario(name string, steps ...any) *unstructured.Unstructured {
 	}}
 }
 
-// lastOfThree is a scenario whose last disruption is a certain one: the rules are about all.
+// lastOfThree is a scenario whose last disruption is the given one: the rules apply to all.
 func lastOfThree(name string, template map[string]any) *unstructured.Unstructured {
 	return aScenario(name, aStep("first", nil), map[string]any{"name": "calm", "wait": "1m"}, aStep("last", nil, template))
 }
 
-// The sample is accepted as it stands, from who has the roles that are there for it.
+// The sample is accepted unchanged, from a user with the roles for it.
 func TestScenarioSample(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, "player", "squall-disruptions", "default")
@@ -62,7 +63,7 @@ func TestScenarioSample(t *testing.T) {
 	}
 }
 
-// rule C12: nobody gets by any disruption of a scenario what they may not do by a Disruption.
+// rule C12: the disruptions of a scenario give no rights beyond those to a Disruption.
 func TestAScenarioNeedsTheRightsOfAllItsRuns(t *testing.T) {
 	kube := installed(t)
 	for _, user := range []string{"scenario-only", "scenario-tenant", "scenario-operator"} {
@@ -111,7 +112,8 @@ func TestAScenarioNeedsTheRightsOfAllItsRuns(t *testing.T) {
 	}
 }
 
-// largest is a scenario of as many disruptions as the schema lets in, each of many kinds. The last is another one.
+// largest is a scenario of as many disruptions as the schema allows, each of many kinds.
+// The last is the given one.
 func largest(last map[string]any) *unstructured.Unstructured {
 	var hosts []any
 	for i := range 8 {
@@ -132,8 +134,8 @@ func largest(last map[string]any) *unstructured.Unstructured {
 	return aScenario("largest", steps...)
 }
 
-// The largest scenario is judged in full: the rules neither let it through for their cost nor refuse it
-// for that, also with as many rules as a DisruptionPolicy may have.
+// The largest scenario is judged in full. Its cost neither skips the rules nor causes a
+// refusal, also with as many rules as a DisruptionPolicy may have.
 func TestTheLargestScenarioIsJudged(t *testing.T) {
 	kube := installed(t)
 	namespace := aNamespace(t, kube)
@@ -165,8 +167,8 @@ func TestTheLargestScenarioIsJudged(t *testing.T) {
 	refused(t, func() error { return create(map[string]any{"cpuPressure": nil, "containerFailure": map[string]any{}}) }, `of DisruptionPolicy "`+namespace+`"`)
 }
 
-// rule C12: the programs make runs of scenarios by their names and numbers, and of a scenario
-// they change nothing but its finalizers.
+// rule C12: the programs make runs of scenarios by their names and numbers. Of a scenario
+// they change only its finalizers.
 func TestProgramsMakeRunsOfScenariosOnly(t *testing.T) {
 	kube := installed(t)
 	for _, user := range []string{workerUser, bridgeUser} {
@@ -186,16 +188,16 @@ func TestProgramsMakeRunsOfScenariosOnly(t *testing.T) {
 			return tried(t, workerUser, "default", "disruptions", run(name, "DisruptionScenario")) == nil
 		})
 	}
-	const words = "runs of a DisruptionCron, DisruptionRollout or DisruptionScenario, and no others"
+	const message = "runs of a DisruptionCron, DisruptionRollout or DisruptionScenario, and no others"
 	for _, name := range []string{"disruption-scenario-day", "disruption-scenario-day-1", "disruption-scenario-day-1-9", "disruption-scenario-day-0-1",
 		"disruption-scenario-day-x-1", "disruption-scenario-day-a-1-1", "disruption-scenario-night-1-1", "disruption-scenario-da-1-1", "x"} {
 		refused(t, func() error {
 			return tried(t, workerUser, "default", "disruptions", run(name, "DisruptionScenario"))
-		}, words)
+		}, message)
 	}
 	refused(t, func() error {
 		return tried(t, workerUser, "default", "disruptions", run("disruption-scenario-day-1-1", "DisruptionCron"))
-	}, words)
+	}, message)
 
 	marked := aDisruption("passes-for-a-run")
 	marked.SetLabels(map[string]string{v1beta1.LabelScenario: "day"})
@@ -229,7 +231,8 @@ func patched(t *testing.T, user, resource, name, body string) error {
 	return err
 }
 
-// rule C13: a scenario goes on when somebody who may says so, in the own name and while it waits for that.
+// rule C13: a user with the right approves a scenario in their own name, while it waits for
+// that. Then the scenario continues.
 func TestApprovals(t *testing.T) {
 	kube := installed(t)
 	for _, user := range []string{"approver", "colleague", "scenario-owner"} {
@@ -269,9 +272,9 @@ func TestApprovals(t *testing.T) {
 	for _, step := range []string{"again", "other"} {
 		refused(t, func() error { return patch("approver", approval(step, "approver")) }, notNow)
 	}
-	// Who may approve plans nothing.
+	// The right to approve does not include edits of the steps.
 	refused(t, func() error { return patch("approver-only", `{"spec":{"steps":[{"name":"calm","wait":"1m"}]}}`) }, "needs the right to create disruptions")
-	// Its author's other annotations are nobody's business.
+	// Its author may change other annotations.
 	if err := patch("scenario-owner", `{"metadata":{"annotations":{"team":"shop"}}}`); err != nil {
 		t.Errorf("another annotation: %v, want it accepted", err)
 	}

@@ -20,8 +20,8 @@ import (
 
 const stopSample = "samples/emergency-stop.yaml"
 
-// While an EmergencyStop exists the API server takes no new Disruption, and says
-// which stop, why, and what to do. What there is can be changed and deleted.
+// While an EmergencyStop exists, the API server refuses new Disruptions. The message has
+// the stop, its reason, and what to do. Existing Disruptions can be changed and deleted.
 func TestEmergencyStopAdmission(t *testing.T) {
 	installed(t)
 	client, err := dynamic.NewForConfig(apiserver.Start(t))
@@ -82,9 +82,9 @@ func TestEmergencyStopAdmission(t *testing.T) {
 	eventually(t, "a new disruption is taken again", func() bool { return creation() == nil })
 }
 
-// refused waits until the creation is forbidden with one of these words: a new policy
-// takes the API server a moment, and of several that refuse it names any.
-func refused(t *testing.T, create func() error, words ...string) {
+// refused waits until the creation is forbidden with one of these messages. The API server
+// applies a new policy after a moment, and names any of several that refuse.
+func refused(t *testing.T, create func() error, messages ...string) {
 	t.Helper()
 	var last error
 	t.Cleanup(func() {
@@ -93,9 +93,9 @@ func refused(t *testing.T, create func() error, words ...string) {
 		}
 	})
 	began := time.Now()
-	eventually(t, "creation is refused with "+strings.Join(words, " or "), func() bool {
+	eventually(t, "creation is refused with "+strings.Join(messages, " or "), func() bool {
 		last = create()
-		return apierrors.IsForbidden(last) && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(last.Error(), word) })
+		return apierrors.IsForbidden(last) && slices.ContainsFunc(messages, func(message string) bool { return strings.Contains(last.Error(), message) })
 	})
 	t.Logf("after %s: %v", time.Since(began), last)
 }

@@ -18,13 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// use is where a program uses a right: a call, as it stands in a file of a package that
-// the program links. It is left to a review whether the call is about that resource.
+// use is a program's use of a right: a call in a file of a package that the program links.
+// A review checks whether the call is about that resource.
 type use struct{ file, call string }
 
-// uses are those of every right that the roles of the programs give, by the role and
-// what Right.String says. What the worker may do for probes, which squall-probes asks
-// now, is for workers from before an upgrade.
+// uses has the use of every right of the programs' roles, by the role and the text of
+// Right.String. The worker's rights to probes, which squall-probes asks now, are for
+// workers from before an upgrade.
 var uses = map[string]map[string]use{
 	"rbac.yaml ClusterRole squall-crdbridge": {
 		"get disruptions everywhere":                     {"crdbridge/orphan/reconciler.go", `r.live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found)`},
@@ -72,7 +72,7 @@ var uses = map[string]map[string]use{
 		"create leases in squall-system":                        {"crdbridge/manager.go", `LeaderElection: `},
 		"get leases named squall-crdbridge in squall-system":    {"crdbridge/manager.go", `LeaderElectionID: `},
 		"update leases named squall-crdbridge in squall-system": {"crdbridge/manager.go", `LeaderElectionID: `},
-		"create events in squall-system":                        {"crdbridge/manager.go", `LeaderElection: `}, // which bridge leads
+		"create events in squall-system":                        {"crdbridge/manager.go", `LeaderElection: `}, // the leading bridge
 	},
 	"rbac.yaml Role squall-chaos/squall-crdbridge": {
 		"delete pods in squall-chaos":     {"crdbridge/emergencystop/reconciler.go", `r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})`},
@@ -186,7 +186,7 @@ var uses = map[string]map[string]use{
 	"components/requesters/rbac.yaml ClusterRole squall-requesters":                  trustOf("squall-requesters"),
 }
 
-// certificateIn is what keeps the certificate of a webhook of the bridge.
+// certificateIn returns the uses for the certificate of a webhook of the bridge.
 func certificateIn(secret string) map[string]use {
 	return map[string]use{
 		"get secrets named " + secret + " in squall-system":    {"crdbridge/certificate/certificate.go", `k.live.Get(ctx, types.NamespacedName{Namespace: k.place.Namespace, Name: k.place.Secret}`},
@@ -194,7 +194,7 @@ func certificateIn(secret string) map[string]use {
 	}
 }
 
-// trustOf is what tells the API server which certificate that webhook has.
+// trustOf returns the uses for the API server's trust in that webhook's certificate.
 func trustOf(webhook string) map[string]use {
 	return map[string]use{
 		"get mutatingwebhookconfigurations named " + webhook + " everywhere":    {"crdbridge/certificate/certificate.go", `k.live.Get(ctx, types.NamespacedName{Name: k.place.Configuration}`},
@@ -202,7 +202,7 @@ func trustOf(webhook string) map[string]use {
 	}
 }
 
-// callsOf are the words by which code uses a verb.
+// callsOf has the names of calls that use a verb.
 var callsOf = map[string]*regexp.Regexp{
 	"get":              regexp.MustCompile(`Get\(|GetLogs\(|"GET"|LeaderElection`),
 	"list":             regexp.MustCompile(`List\(|\.List,|\.Get\(\)\.Resource|request\.Resource|For\(|Watches\(|ListWatchFrom|Informer\(`),
@@ -214,8 +214,8 @@ var callsOf = map[string]*regexp.Regexp{
 	"deletecollection": regexp.MustCompile(`DeleteCollection\(`),
 }
 
-// programRoles are the rights of all roles that are bound to worker or bridge, by the
-// file and the role, and which program has it.
+// programRoles returns the rights of all roles that are bound to worker or bridge, by the
+// file and the role, with the program of each.
 func programRoles(t *testing.T) (rights map[string][]string, programs map[string]string) {
 	t.Helper()
 	rights, programs = map[string][]string{}, map[string]string{}
@@ -263,7 +263,7 @@ func programRoles(t *testing.T) (rights map[string][]string, programs map[string
 	}
 	for key := range rights {
 		if programs[key] == "" {
-			delete(rights, key) // it is for people
+			delete(rights, key) // a role for users
 		}
 	}
 	return rights, programs
@@ -276,22 +276,21 @@ func roleKey(file, kind, namespace, name string) string {
 	return fmt.Sprintf("%s %s %s", file, kind, name)
 }
 
-// The programs have no right that they do not use: each is named here with the call for
-// which it is given. That they have all they use is seen in test/rights, and in the
-// tests on a cluster.
+// The programs have no unused right: each is named here with the call for which it is
+// given. test/rights, and the tests on a cluster, show that no right is missing.
 func TestEveryRightIsUsed(t *testing.T) {
 	granted, programs := programRoles(t)
 	linked := map[string]string{}
 	for _, program := range []string{"worker", "crdbridge"} {
 		list := exec.Command("go", "list", "-deps", "../"+program)
-		list.Env = append(os.Environ(), "GOOS=linux") // the system they run on, whatever this one is
+		list.Env = append(os.Environ(), "GOOS=linux") // the programs' system, whatever this one is
 		out, err := list.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		linked[program] = string(out)
 	}
-	linked["probes"] = linked["worker"] // the same program, by its setting task-queues
+	linked["probes"] = linked["worker"] // the same program, with its setting task-queues
 	for role, rights := range granted {
 		seen := map[string]bool{}
 		for _, right := range rights {
@@ -315,7 +314,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 	}
 }
 
-// wrong says why that is no use of the right; empty if it is one.
+// wrong returns why the call is no use of the right; empty if it is one.
 func (u use) wrong(right, linked string) string {
 	text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(u.file)))
 	verb, rest, _ := strings.Cut(right, " ")
@@ -336,7 +335,7 @@ func (u use) wrong(right, linked string) string {
 	return ""
 }
 
-// What a program may do everywhere it need not be let do in one place.
+// A program with a right everywhere does not need it in one place too.
 func TestNoRightIsGivenTwice(t *testing.T) {
 	granted, programs := programRoles(t)
 	for role, rights := range granted {

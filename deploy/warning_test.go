@@ -14,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// warnings are what the API server tells a client besides its answer.
+// warnings are the warnings of the API server for a client.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -26,22 +26,22 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.texts = append(w.texts, text)
 }
 
-// heard says whether the words came since the last question.
-func (w *warnings) heard(words string) bool {
+// contain is true if a warning since the last call has the text.
+func (w *warnings) contain(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	texts := strings.Join(w.texts, "\n")
 	w.texts = nil
-	return strings.Contains(texts, words)
+	return strings.Contains(texts, text)
 }
 
-// A client that edits a spec is told at once that this has no effect, and one
-// that changes labels is not (rules 9, 10).
+// A client that edits a spec gets a warning that the edit has no effect, and one that
+// changes labels gets none (rules 9, 10).
 func TestEditedSpecIsWarned(t *testing.T) {
 	installed(t)
 	config := apiserver.Start(t)
-	heard := &warnings{}
-	config.WarningHandler = heard
+	received := &warnings{}
+	config.WarningHandler = received
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -56,9 +56,9 @@ func TestEditedSpecIsWarned(t *testing.T) {
 		if _, err := disruptions.Patch(t.Context(), "edited", types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
 			t.Fatalf("the edit was refused: %v", err)
 		}
-		return heard.heard("no effect on the disruption")
+		return received.contain("no effect on the disruption")
 	}
-	// A new policy takes the API server a moment.
+	// The API server applies a new policy after a moment.
 	even := false
 	eventually(t, "an edit of the spec is warned about", func() bool { // rule 9
 		even = !even

@@ -29,19 +29,19 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// workload is a kind as the matrix runs it.
+// workload is a kind with the parameters of a run of the matrix.
 type workload struct {
 	name   string
 	kind   v1beta1.Kind
 	params string
 	// reverts is true when nothing but the journal outlives the injector.
 	reverts bool
-	// refused is a step that the kernel refuses, to see the next best mechanism.
+	// refused is a step that the kernel refuses, so that the injector takes its next
+	// mechanism.
 	refused string
 	level   v1beta1.Level // empty for that of pods
-	// native is true for a way that the virtual machines of make test-kernel do not go:
-	// Linux 6.1 has no tcx and netem in the place of NFQUEUE, and what / lies on there is
-	// not seen.
+	// native is true for a workload that the virtual machines of make test-kernel skip. Linux
+	// 6.1 has no tcx, has netem in place of NFQUEUE, and does not show the disk of /.
 	native bool
 }
 
@@ -77,8 +77,8 @@ var allWorkloads = []workload{
 		params: `{"path":"/","throttling":{"readBytesPerSec":10485760,"writeIOPSPerSec":1000}}`},
 }
 
-// workloads are those that this machine can run: only version 2 of cgroups limits
-// the disks of a node.
+// workloads lists the workloads that this machine can run. Only cgroup v2 can limit the
+// disks of a node.
 func workloads() []workload {
 	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
 	return slices.DeleteFunc(slices.Clone(allWorkloads), func(w workload) bool {
@@ -86,7 +86,7 @@ func workloads() []workload {
 	})
 }
 
-// workloadNamed is one of them.
+// workloadNamed returns the workload with this name.
 func workloadNamed(t *testing.T, name string) workload {
 	t.Helper()
 	at := slices.IndexFunc(allWorkloads, func(w workload) bool { return w.name == name })
@@ -96,8 +96,8 @@ func workloadNamed(t *testing.T, name string) workload {
 	return allWorkloads[at]
 }
 
-// arena is a target, a neighbour, and a node's directories around them, of
-// which everything that an injector could change can be told.
+// arena is a target, a neighbour, and a node's directories around them. A test can compare
+// everything in it that an injector could change.
 type arena struct {
 	*site
 	workload  workload
@@ -108,7 +108,7 @@ type arena struct {
 	held func()
 	// killed is true from the moment in which a traced injector is killed at a step.
 	killed atomic.Bool
-	// launched is told the process of a traced injector before its first step.
+	// launched receives the process of a traced injector before its first step.
 	launched func(pid int)
 }
 
@@ -124,7 +124,7 @@ func newArena(t *testing.T, w workload) *arena {
 	return a
 }
 
-// furnish puts around the target what the workload is to disturb or to leave alone.
+// furnish puts everything around the target that the workload must disrupt or leave alone.
 func (a *arena) furnish(t *testing.T) {
 	t.Helper()
 	if a.workload.kind == v1beta1.KindNetwork {
@@ -135,7 +135,7 @@ func (a *arena) furnish(t *testing.T) {
 	}
 }
 
-// raise has the target stand for the node if that is to be disturbed.
+// raise makes the target stand for the node if the workload disrupts nodes.
 func (a *arena) raise(t *testing.T) {
 	t.Helper()
 	w := a.workload
@@ -145,8 +145,7 @@ func (a *arena) raise(t *testing.T) {
 	}
 }
 
-// renew gives the arena a target if it has none that runs: ending it is what
-// one kind does.
+// renew starts a target if none runs: one kind ends it.
 func (a *arena) renew(t *testing.T) {
 	t.Helper()
 	if a.target != nil && (a.workload.kind != v1beta1.KindContainerFailure || a.target.Running()) {
@@ -156,7 +155,7 @@ func (a *arena) renew(t *testing.T) {
 	a.address()
 }
 
-// address makes the injection of the workload into the target.
+// address sets the injection of the workload into the target.
 func (a *arena) address() {
 	if a.workload.level == v1beta1.LevelNode {
 		a.injection = injectionOn(a.workload.kind, a.workload.params)
@@ -168,10 +167,10 @@ func (a *arena) address() {
 	a.injection.Deadline.Time = a.injection.Deadline.Add(1 << 40)
 }
 
-// standsForTheNode shows the injector the target as the node's first process, so
-// that its namespaces and its cgroups are those of the node. A kind with processes of
-// its own finds them among all, and so disturbs the node itself, but for disk failure,
-// which sees the target among all processes.
+// standsForTheNode shows the injector the target as the node's first process, so that its
+// namespaces and cgroups are those of the node. A kind with processes of its own finds its
+// cgroup among all processes, and so disrupts the node itself. Disk failure sees the target
+// among all processes.
 func (a *arena) standsForTheNode(t *testing.T) {
 	t.Helper()
 	if a.workload.kind == v1beta1.KindDiskFailure {
@@ -184,8 +183,8 @@ func (a *arena) standsForTheNode(t *testing.T) {
 	}
 }
 
-// pods makes the cgroup of all pods below that of the node's first process, which
-// version 2 wants to have no process of its own then: the target moves beside it.
+// pods makes the cgroup of all pods below that of the node's first process. In cgroup v2
+// the parent may have no process of its own then, so the target moves beside it.
 func (a *arena) pods(t *testing.T) {
 	t.Helper()
 	root := a.target.Cgroups[len(a.target.Cgroups)-1]
@@ -206,7 +205,7 @@ func (a *arena) pods(t *testing.T) {
 	}
 }
 
-// cable gives the target a link with a qdisc and a filter of somebody else.
+// cable gives the target a link with a foreign qdisc and filter.
 func (a *arena) cable(t *testing.T) {
 	t.Helper()
 	a.inside(t, func() error {
@@ -227,9 +226,9 @@ func (a *arena) cable(t *testing.T) {
 	})
 }
 
-// asks gives the target a rule of somebody else by which connections are tracked,
-// and has it ask a question while the injection holds: that connection is on the
-// redirect, and stays there unless somebody frees it.
+// asks gives the target a foreign rule that has connections tracked. The target asks a
+// question while the injection holds. That connection keeps the redirect until the cleaning
+// frees it.
 func (a *arena) asks(t *testing.T) {
 	t.Helper()
 	a.inside(t, func() error {
@@ -262,7 +261,7 @@ func (a *arena) inside(t *testing.T, f func() error) {
 	}
 }
 
-// marks are those of this arena's injection that are not in a journal.
+// marks lists the marks of this arena's injection outside journals.
 func (a *arena) marks(t *testing.T) []string {
 	t.Helper()
 	audit := registry[a.workload.kind].audit
@@ -282,8 +281,8 @@ func (a *arena) marks(t *testing.T) []string {
 	return mine
 }
 
-// state is all that an injector of any kind could leave behind, but for files of
-// cgroups with these names.
+// state describes everything that an injector of any kind could leave behind, except files
+// of cgroups with these names.
 func (a *arena) state(ignored ...string) string {
 	a.t.Helper()
 	var text strings.Builder
@@ -295,7 +294,7 @@ func (a *arena) state(ignored ...string) string {
 		cgroups = slices.Concat(a.target.Cgroups, cgroups)
 	}
 	if a.workload.kind == v1beta1.KindGRPC {
-		ignored = append(ignored, "tasks", "cgroup.threads") // the application starts threads as it likes
+		ignored = append(ignored, "tasks", "cgroup.threads") // the application starts threads at any time
 		fmt.Fprintf(&text, "the application answers %s\n", testapp.Answer(a.t, a.target.PID))
 	}
 	for _, dir := range cgroups {
@@ -310,8 +309,7 @@ func (a *arena) state(ignored ...string) string {
 	return text.String()
 }
 
-// files tells every file below dir that can be written and read, but for those
-// ignored.
+// files writes every readable and writable file below dir, except the ignored ones.
 func (a *arena) files(text *strings.Builder, dir string, ignored []string) {
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || counts(entry.Name()) || slices.Contains(ignored, entry.Name()) {
@@ -330,14 +328,14 @@ func (a *arena) files(text *strings.Builder, dir string, ignored []string) {
 	}
 }
 
-// counts knows files of cgroups that change by themselves.
+// counts is true for files of cgroups that change without an injector.
 func counts(name string) bool {
 	return name == "cpuacct.usage" || strings.HasSuffix(name, ".max_usage_in_bytes") || strings.HasSuffix(name, ".peak") ||
 		strings.HasSuffix(name, ".pressure") && name != "cgroup.pressure"
 }
 
-// processes tells those of this arena: a burner by the mark on its command
-// line, an injector by its environment.
+// processes writes the processes of this arena: a burner has a mark on its command line, an
+// injector its environment.
 func (a *arena) processes(text *strings.Builder) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -353,7 +351,7 @@ func (a *arena) processes(text *strings.Builder) {
 	fmt.Fprintf(text, "neighbour runs: %t\n", a.neighbour.Running())
 }
 
-// mounts tells those that could be ours; other tests mount too.
+// mounts writes the mounts that could be ours; other tests mount too.
 func (a *arena) mounts(text *strings.Builder) {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -368,7 +366,7 @@ func (a *arena) mounts(text *strings.Builder) {
 		table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", a.target.PID))
 		fmt.Fprintf(text, "mounts of the target: %v\n", err)
 		for line := range strings.Lines(string(table)) {
-			if !strings.Contains(line, "/Test") { // which goes with the directory of another test
+			if !strings.Contains(line, "/Test") { // a directory of another test, which removes it
 				text.WriteString(line)
 			}
 		}
@@ -377,7 +375,7 @@ func (a *arena) mounts(text *strings.Builder) {
 	fmt.Fprintf(text, "pinned: %q\n", pins)
 }
 
-// network tells links, qdiscs, filters and programs in the target's namespace.
+// network writes links, qdiscs, filters and programs in the target's namespace.
 func (a *arena) network(text *strings.Builder) {
 	const show = "nft list ruleset; ip -o -d link show; tc -d qdisc show; for dev in lo eth0 peer0; do tc -d filter show dev $dev;" +
 		" tc -d filter show dev $dev egress; tc -d filter show dev $dev ingress; done"
@@ -403,8 +401,8 @@ func (a *arena) network(text *strings.Builder) {
 	})
 }
 
-// names tells what could lead the target's questions astray: rules, sockets that
-// listen, and connections that are tracked.
+// names writes what could redirect the target's questions: rules, listening sockets, and
+// tracked connections.
 func (a *arena) names(text *strings.Builder) {
 	a.inside(a.t, func() error {
 		output, err := exec.Command("sh", "-c", "nft list ruleset && ip -o addr show && ss -Hlntu").CombinedOutput()

@@ -18,8 +18,9 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 )
 
-// audit lists what on this node carries the marks of injections, whoever left
-// it: journals with the values they note, and what each kind can find.
+// audit lists everything on this node that carries the marks of injections: journals with
+// the values they hold, and what each kind finds. It includes marks that another program
+// made.
 func (p program) audit(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("audit", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
@@ -40,8 +41,8 @@ func (p program) audit(ctx context.Context, config Config, args []string) int {
 	return exitOK
 }
 
-// auditNode finds all marks of the disruptions chosen. A mark that does not say
-// whose it is belongs to every filter but that of disruptions.
+// auditNode finds all marks of the disruptions chosen. A mark that names no disruption
+// matches every filter except one on disruptions.
 func (p program) auditNode(ctx context.Context, config Config, only filter) v1beta1.Audit {
 	entries, err := journal.List(config.JournalDir)
 	errs := []error{err}
@@ -74,8 +75,8 @@ func (p program) auditNode(ctx context.Context, config Config, only filter) v1be
 	return report
 }
 
-// auditKind finds the marks of one kind. An audit that does not return is given up: all
-// else that is known is told, within the time that a pod has for it.
+// auditKind finds the marks of one kind. It stops waiting for an audit that hangs, so that
+// the report with everything else is printed within the pod's time.
 func auditKind(ctx context.Context, config Config, kind entry, known []v1beta1.Injection) ([]v1beta1.Mark, error) {
 	found := make(chan []v1beta1.Mark, 1)
 	err := bounded(ctx, config.AuditTimeout, func(ctx context.Context) error {
@@ -91,7 +92,7 @@ func auditKind(ctx context.Context, config Config, kind entry, known []v1beta1.I
 	}
 }
 
-// marksIn are the marks of one journal: its file and the values it notes.
+// marksIn returns the marks of one journal: its file and the values it holds.
 func marksIn(entry journal.Entry) []v1beta1.Mark {
 	of := v1beta1.Mark{Kind: entry.Injection.Kind, Disruption: entry.Injection.Disruption, Target: entry.Injection.Target.UID}
 	of.Object = "journal " + entry.Name
@@ -106,8 +107,8 @@ func marksIn(entry journal.Entry) []v1beta1.Mark {
 	return marks
 }
 
-// withNames adds the names of disruptions where an object tells the UID only.
-// The result is not nil.
+// withNames adds the names of disruptions to marks that carry the UID only. The result is
+// not nil.
 func withNames(marks []v1beta1.Mark, known []v1beta1.Injection) []v1beta1.Mark {
 	names := map[types.UID]v1beta1.DisruptionRef{}
 	for _, injection := range known {
@@ -125,12 +126,11 @@ func withNames(marks []v1beta1.Mark, known []v1beta1.Injection) []v1beta1.Mark {
 	return named
 }
 
-// plainUID is what a disruption's UID may look like. Kubernetes makes UUIDs.
+// plainUID matches what a disruption's UID may look like. Kubernetes makes UUIDs.
 var plainUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
-// withoutForgeries tells all marks in one that carry something which is no UID,
-// and names no disruption for them: whoever made them may have made thousands, or
-// one as long as a report.
+// withoutForgeries replaces all marks whose UID is malformed by one mark that counts them
+// and names no disruption. A forger may have made thousands, or one as long as a report.
 func withoutForgeries(marks []v1beta1.Mark) []v1beta1.Mark {
 	forged, of := 0, v1beta1.Mark{}
 	marks = slices.DeleteFunc(marks, func(m v1beta1.Mark) bool {
@@ -149,9 +149,9 @@ func withoutForgeries(marks []v1beta1.Mark) []v1beta1.Mark {
 	return append(marks, of)
 }
 
-// disruptionsOf are the disruptions that marks name, those with a journal before
-// others: where a report has no room for all, what nobody but root of the node can
-// make is in it.
+// disruptionsOf lists the disruptions that marks name, those with a journal first. Only
+// root of the node can write a journal, so a report that is cut keeps the disruptions that
+// are genuine.
 func disruptionsOf(marks []v1beta1.Mark, known []v1beta1.Injection) []types.UID {
 	uids, noted := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, injection := range known {
@@ -167,8 +167,8 @@ func disruptionsOf(marks []v1beta1.Mark, known []v1beta1.Injection) []types.UID 
 	return append(with, slices.DeleteFunc(sorted, func(uid types.UID) bool { return noted[uid] })...)
 }
 
-// cutAudit keeps as many disruptions and marks as told: the disruptions come
-// first, as a mark says nothing to a program that does not know whose it is.
+// cutAudit keeps at most keep disruptions and marks. The disruptions come first: a reader
+// cannot use a mark without its disruption.
 func cutAudit(a v1beta1.Audit, keep int) v1beta1.Audit {
 	disruptions := min(keep, len(a.Disruptions))
 	if more := len(a.Disruptions) - disruptions; more > 0 {

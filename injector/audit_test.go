@@ -18,9 +18,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A kind that says it has cleaned is not believed: the injector looks, and
-// cleans again as after an error.
-// rule 60
+// The injector checks the result of a kind that reports success, and cleans again as after
+// an error. rule 60
 func TestCleaningThatOverlooksSomethingIsTriedAgain(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{Careless: 3}))
@@ -61,7 +60,7 @@ func TestMarksLeftAfterASuccessfulCleaningAreNotClean(t *testing.T) {
 	}
 }
 
-func TestCleaningThatCannotBeAuditedSaysSo(t *testing.T) {
+func TestCleaningThatCannotBeAuditedIsReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{Blind: true}))
 	p.awaitReady()
@@ -74,8 +73,8 @@ func TestCleaningThatCannotBeAuditedSaysSo(t *testing.T) {
 	}
 }
 
-// died makes journals of injectors that died: of disruption d-n for each n,
-// which broke a world of its own on target t-n.
+// died makes journals of injectors that died: for each n, of disruption d-n with a world of
+// its own on target t-n.
 func died(t *testing.T, s *site, count int) []world {
 	t.Helper()
 	var worlds []world
@@ -95,7 +94,7 @@ func died(t *testing.T, s *site, count int) []world {
 	return worlds
 }
 
-func TestAuditSaysWhoseAMarkIs(t *testing.T) {
+func TestAuditNamesTheDisruptionOfAMark(t *testing.T) {
 	s := fakeSite(t)
 	worlds := died(t, s, 3)
 	audit := s.audit("--disruption", "d-1")
@@ -125,7 +124,7 @@ func TestCleanExceptSomeDisruptions(t *testing.T) {
 	worlds[2].expect("spared", "broken", "broken")
 }
 
-func TestJournalThatCannotBeReadIsToldAndStopsNobody(t *testing.T) {
+func TestUnreadableJournalIsReportedAndStopsNoOther(t *testing.T) {
 	s := fakeSite(t)
 	worlds := died(t, s, 2)
 	broken := s.file("journal/d-0_t-0_" + string(fakeKind) + ".json")
@@ -145,8 +144,8 @@ func TestJournalThatCannotBeReadIsToldAndStopsNobody(t *testing.T) {
 	}
 }
 
-// What an injector left that died before its first record, or after its last.
-func TestLockWithoutARecordIsFoundAndTakenAway(t *testing.T) {
+// An injector that died before its first record, or after its last, leaves a lock alone.
+func TestLockWithoutARecordIsFoundAndRemoved(t *testing.T) {
 	s := fakeSite(t)
 	if err := os.Mkdir(s.file("journal"), 0o700); err != nil {
 		t.Fatal(err)
@@ -203,8 +202,8 @@ func TestAuditFitsIntoATerminationMessage(t *testing.T) {
 	}
 }
 
-// Whoever can make processes that look like ours can give them any UID. That must
-// neither hide what is really left nor make work for every one of them.
+// Any program can make processes that look like ours, with any UID. Such UIDs must not hide
+// real marks, and must not cause work for each of them.
 func TestForgedUIDsHideNothing(t *testing.T) {
 	s := fakeSite(t)
 	died(t, s, 1)
@@ -215,7 +214,7 @@ func TestForgedUIDsHideNothing(t *testing.T) {
 	forge(strings.Repeat("A", 5000))
 	forge("x | y\n")
 	for n := range 600 {
-		forge(fmt.Sprintf("a%063d", n)) // a word, and before d-0
+		forge(fmt.Sprintf("a%063d", n)) // a valid UID that sorts before d-0
 	}
 	p := program{kinds: map[v1beta1.Kind]entry{fakeKind: {audit: func(context.Context, string, []v1beta1.Injection) ([]v1beta1.Mark, error) {
 		return forged, nil

@@ -16,13 +16,14 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 )
 
-// errAsked says that a cleaner was asked to end before it came to an injection.
+// errAsked is the error of an injection that a cleaner had not reached when it was asked to
+// end.
 var errAsked = errors.New("the cleaner was asked to end before it came to this")
 
-// clean undoes what journals note, after the injectors that wrote them died. It
-// leaves alone what belongs to an injector that lives: ending that one cleans.
-// A signal, as at the deadline of its pod, is no reason to leave off in the middle,
-// but nothing is tried again after it, and what is not cleaned is told.
+// clean undoes what journals hold, after the injectors that wrote them died. It leaves
+// alone what belongs to a running injector, which cleans when it is ended. After a signal,
+// as at the deadline of its pod, it finishes the attempt at hand, retries nothing, and
+// reports what is left.
 func (p program) clean(ctx context.Context, config Config, args []string) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -53,16 +54,16 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 	return exitOK
 }
 
-// cleanAll goes over the injections, and again over those that were not cleaned.
-// All share the pauses, so that many that cannot be cleaned take no longer than
-// one. A journal is locked only while its turn lasts.
+// cleanAll cleans the injections, and retries those that failed. All share the pauses, so
+// that many failures take no longer than one. A journal is locked only during its own
+// attempt.
 func (p program) cleanAll(ctx context.Context, config Config, pending []journal.Entry, report *v1beta1.CleanReport) error {
 	log, err := newLogger(config.LogLevel, p.stderr)
 	if err != nil {
 		return err
 	}
 	var hang []v1beta1.LeftInjection
-	// What went wrong is in the report.
+	// The report has the errors.
 	_ = withRetries(ctx, config, log, func() error {
 		var again []journal.Entry
 		report.Left = []v1beta1.LeftInjection{}
@@ -92,8 +93,8 @@ func (p program) cleanAll(ctx context.Context, config Config, pending []journal.
 	return nil
 }
 
-// cleanOne tries once, whatever asks it to end meanwhile, and tells whether the node
-// was searched afterwards, or what is left if it fails.
+// cleanOne makes one attempt, which a signal does not interrupt. It returns whether the
+// node was searched afterwards, or what is left after a failure.
 func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entry) (left []string, audited bool, err error) {
 	if ctx.Err() != nil {
 		return []string{"journal " + entry.Name}, false, errAsked
@@ -109,7 +110,7 @@ func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entr
 	}
 	err = bounded(context.WithoutCancel(ctx), config.CleanTimeout, s.clean)
 	if errors.Is(err, errHangs) {
-		return s.left(), false, err // it stays locked: somebody is still at work
+		return s.left(), false, err // it stays locked: the attempt that hangs still runs
 	}
 	defer s.journal.Close()
 	if err != nil {
@@ -118,8 +119,8 @@ func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entr
 	return nil, s.auditErr == nil, nil
 }
 
-// addMarks adds what an audit of the whole node finds of a disruption although
-// all its journals were cleaned: a journal that was lost.
+// addMarks adds the marks of a disruption that an audit of the whole node finds although
+// all its journals were cleaned. They come from a journal that was lost.
 func addMarks(r *v1beta1.CleanReport, found v1beta1.Audit) {
 	for _, mark := range found.Marks {
 		r.Left = append(r.Left, v1beta1.LeftInjection{
@@ -130,8 +131,7 @@ func addMarks(r *v1beta1.CleanReport, found v1beta1.Audit) {
 	r.Audited = r.Audited && found.Error == ""
 }
 
-// cutCleanReport keeps as many injections as told, those left before those
-// cleaned.
+// cutCleanReport keeps at most keep injections, those left before those cleaned.
 func cutCleanReport(r v1beta1.CleanReport, keep int) v1beta1.CleanReport {
 	left := min(keep, len(r.Left))
 	cleaned := keep - left
@@ -145,7 +145,7 @@ func cutCleanReport(r v1beta1.CleanReport, keep int) v1beta1.CleanReport {
 	return r
 }
 
-// injectionName is for people and says all that is needed to find the objects.
+// injectionName describes an injection to people, with all they need to find its objects.
 func injectionName(i v1beta1.Injection) string {
 	return fmt.Sprintf("%s of disruption %s/%s (%s) on %s (%s)",
 		i.Kind, i.Disruption.Namespace, i.Disruption.Name, i.Disruption.UID, i.Target.Name, i.Target.UID)

@@ -26,8 +26,8 @@ func (s *site) report(output string) v1beta1.CleanReport {
 	return report
 }
 
-// Two kinds disturb one target and the injector of one dies: its cleaner must
-// neither wait for the other kind, which lives, nor take its marks for left.
+// Two kinds disrupt one target and the injector of one dies. Its cleaner must not wait for
+// the running injector of the other kind, and must not report that one's marks as left.
 func TestCleanOfOneKindLeavesTheOthersOfItsTarget(t *testing.T) {
 	dead, alive := newWorld(t), newWorld(t)
 	s := fakeSite(t)
@@ -93,7 +93,7 @@ func TestCleanOfOneKindLeavesTheOthersOfItsTarget(t *testing.T) {
 	alive.expect("ended", "one", "two")
 }
 
-// An unreadable journal of another kind is no reason to doubt this one.
+// An unreadable journal of another kind does not stop this cleaner.
 func TestCleanOfOneKindIsNotStoppedByABrokenJournalOfAnother(t *testing.T) {
 	s := fakeSite(t)
 	worlds := died(t, s, 1)
@@ -107,8 +107,9 @@ func TestCleanOfOneKindIsNotStoppedByABrokenJournalOfAnother(t *testing.T) {
 	worlds[0].expect("cleaned", "one", "two")
 }
 
-// The kubelet ends a cleaner at the deadline of its pod: it says what is left, and why.
-func TestCleanThatIsAskedToEndSaysWhatIsLeft(t *testing.T) {
+// The kubelet ends a cleaner at the deadline of its pod. The cleaner then reports what is
+// left, and why.
+func TestCleanThatIsAskedToEndReportsWhatIsLeft(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t, "SQUALL_CLEAN_BACKOFF=1h")
 	killed := s.inject(w.injection(fakeParams{FailCleans: 100}))
 	killed.awaitReady()
@@ -129,7 +130,7 @@ func TestCleanThatIsAskedToEndSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// What was cleaned is told although nobody can say whether there was more.
+// The cleaner reports what it cleaned although the search for more marks hangs.
 func TestCleanOutlivesAnAuditThatHangs(t *testing.T) {
 	dead, alive := newWorld(t), newWorld(t)
 	s := fakeSite(t, "SQUALL_AUDIT_TIMEOUT=100ms")

@@ -17,17 +17,17 @@ import (
 // envPrefix begins the name of every setting: SQUALL_JOURNAL_DIR and so on.
 const envPrefix = "SQUALL_"
 
-// Config are the settings of the node, the same for all injections.
+// Config holds the settings of the node, the same for all injections.
 type Config struct {
 	// JournalDir is the directory of the node that holds the journals.
 	JournalDir string `mapstructure:"journal_dir"`
-	// Proc is where the node's processes are seen.
+	// Proc is the directory with the node's processes.
 	Proc string `mapstructure:"proc"`
 	// ReadyFile exists while everything is injected.
 	ReadyFile string `mapstructure:"ready_file"`
 	// ReasonFile holds why nothing is injected, for the probes.
 	ReasonFile string `mapstructure:"reason_file"`
-	// TerminationLog is where the container's last words go.
+	// TerminationLog is the file for the container's termination message.
 	TerminationLog string `mapstructure:"termination_log"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `mapstructure:"log_level"`
@@ -41,10 +41,10 @@ type Config struct {
 	// RetryEvery is the pause after the first injection that failed. It doubles after
 	// each further one, up to longestPause.
 	RetryEvery time.Duration `mapstructure:"retry_every"`
-	// AuditTimeout bounds the search for the marks of one kind. One that has not
-	// returned at twice that is given up.
+	// AuditTimeout bounds the search for the marks of one kind. At twice that time the
+	// injector stops waiting for the search.
 	AuditTimeout time.Duration `mapstructure:"audit_timeout"`
-	// LookEvery is how often an injection that is in force is looked after.
+	// LookEvery is the interval at which the injector checks an injection in force.
 	LookEvery time.Duration `mapstructure:"look_every"`
 	// Guard has a second process clean when the injector is killed.
 	Guard bool `mapstructure:"guard"`
@@ -68,9 +68,8 @@ func defaultConfig() map[string]any {
 	}
 }
 
-// loadConfig reads the settings out of an environment of "NAME=value" lines.
-// A name that begins like a setting and is none is refused, so that a slip of
-// the pen cannot leave a default in place.
+// loadConfig reads the settings out of an environment of "NAME=value" lines. It refuses an
+// unknown name with the prefix, so that a typing error cannot leave a default in place.
 func loadConfig(environment []string) (Config, error) {
 	settings := viper.New()
 	for key, value := range defaultConfig() {
@@ -114,8 +113,8 @@ func (c Config) check() error {
 	return nil
 }
 
-// isServiceLink knows the variables that the kubelet makes for a Service whose
-// name begins with "squall-", when one is in the chaos pods' namespace.
+// isServiceLink matches the variables that the kubelet makes for a Service whose name
+// begins with "squall-", when one is in the chaos pods' namespace.
 func isServiceLink(name string) bool {
 	return strings.Contains(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") ||
 		strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")

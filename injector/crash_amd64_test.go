@@ -23,10 +23,9 @@ import (
 	"github.com/squall-chaos/squall/test/sample"
 )
 
-// The crash matrix of the injector, after Sieve (OSDI'22): a reference run
-// enumerates every step that changes anything, and then the run is made again
-// for each of them, with the program killed by SIGKILL right before the step.
-// Killed before the first and before each next one means: killed anywhere.
+// The crash matrix of the injector follows Sieve (OSDI'22). A reference run enumerates
+// every step that changes anything. Then a run for each step kills the program by SIGKILL
+// right before it. A kill before the first and before each next step covers every place.
 var (
 	share  = flag.Int("share", 4, "percent of the crash matrix's points to try, chosen by the seed, and of each workload one; make test-long tries all")
 	listed = flag.Bool("list", false, "list the points of the crash matrix")
@@ -35,14 +34,12 @@ var (
 )
 
 const (
-	// references is how often a run is made undisturbed: the points are all
-	// that any of them reached, in a sample those of one. attempts is how often
-	// a run is made again that did not reach its point.
+	// references is how many undisturbed runs collect points; a sample makes one. attempts is
+	// how often a run is repeated that did not reach its point.
 	references = 2
 	attempts   = 3
-	// selfHeal is how long what reverts itself may stay after the SIGKILL. Nobody
-	// else takes it off, however long that is; the kernel does it at once, unless
-	// the machine is busy.
+	// selfHeal bounds how long an effect that reverts itself may stay after the SIGKILL. Only
+	// the kernel removes it, at once unless the machine is busy.
 	selfHeal = 30 * time.Second
 	// readyWithin is how long an injector that is traced may take.
 	readyWithin = 2 * time.Minute
@@ -60,7 +57,7 @@ func TestInjectorKilledBeforeEachStep(t *testing.T) {
 	}
 }
 
-// rule 58: a cleaner may be killed as well, and the next one goes on.
+// rule 58: a cleaner may be killed as well, and the next one continues.
 func TestCleanerKilledBeforeEachStep(t *testing.T) {
 	seed := sample.Of(t, *seed)
 	for _, w := range half(seed, true) {
@@ -75,11 +72,11 @@ func TestCleanerKilledBeforeEachStep(t *testing.T) {
 	}
 }
 
-// sampled is true unless all points are tried, or one that is looked for.
+// sampled is true unless all points are tried, or a single given one.
 func sampled() bool { return *point == "" && *share < 100 }
 
-// half are the workloads of which the cleaner is killed in a sample, or the others, of
-// which the injector is; all of them where all points are tried.
+// half returns the workloads whose cleaner a sample kills, or the others, whose injector it
+// kills. When all points are tried it returns all workloads.
 func half(seed sample.Seed, cleaner bool) []workload {
 	if !sampled() {
 		return workloads()
@@ -91,7 +88,7 @@ func halfOf(all []workload, seed sample.Seed, cleaner bool) []workload {
 	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return seed.Chosen("the cleaner of "+w.name, 50) != cleaner })
 }
 
-// Over many commits the injector of each workload is killed, and the cleaner.
+// Over many commits a sample kills the injector of each workload, and the cleaner of each.
 func TestHalfOf(t *testing.T) {
 	const seeds = 200
 	injector, cleaner := map[string]int{}, map[string]int{}
@@ -118,12 +115,11 @@ type matrix struct {
 	*testing.T
 	seed  sample.Seed
 	arena *arena
-	// reverted and healed are the longest times that what reverts itself took
-	// after the SIGKILL, and the cleaner from its start to its end.
+	// reverted is the longest time from the SIGKILL until effects that revert themselves were
+	// gone. healed is the longest run of a cleaner.
 	reverted, healed time.Duration
-	// missed counts the points that no run came to: a burner may have ended
-	// before it was to be killed. differed counts those after which something was
-	// not as before.
+	// missed counts the points that no run reached: a burner may have ended before its kill.
+	// differed counts the points after which the state differed from the original.
 	missed, differed int
 }
 
@@ -132,7 +128,7 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 	if *listed {
 		m.Logf("%d points:\n%s", len(points), strings.Join(points, "\n"))
 	}
-	// Of each workload one at least.
+	// A sample has at least one point of each workload.
 	nearest := slices.MinFunc(points, func(a, b string) int { return cmp.Compare(m.rank(a), m.rank(b)) })
 	tried := 0
 	for _, p := range points {
@@ -144,7 +140,7 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 		if m.Failed() {
 			m.differed++
 			m.Errorf("try it alone: go test ./injector -run '%s' -point '%s'", m.Name(), p)
-			break // the world is not what the next run expects
+			break // the next run would start from a wrong state
 		}
 	}
 	if m.missed > 3 && 5*m.missed > tried {
@@ -154,7 +150,7 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 		tried, len(points), m.missed, m.differed, m.reverted.Round(time.Millisecond), m.healed.Round(time.Millisecond))
 }
 
-// chosen tells whether a point of a test is in the percentage that is to be tried.
+// chosen is true if a point of a test is in the percentage to try.
 func chosen(seed sample.Seed, test, p string, percent int) bool {
 	if *point != "" {
 		return p == *point
@@ -164,8 +160,8 @@ func chosen(seed sample.Seed, test, p string, percent int) bool {
 
 func (m *matrix) rank(p string) uint64 { return m.seed.Rank(m.Name() + " " + p) }
 
-// points are the steps of undisturbed runs, each with a number that tells it
-// from its likes: which thread comes first may differ from run to run.
+// points lists the steps of undisturbed runs, with a number that distinguishes equal ones.
+// The order of threads may differ from run to run.
 func (m *matrix) points(program func(*arena, stepFunc)) []string {
 	m.Helper()
 	var points []string
@@ -198,7 +194,7 @@ func (c counter) next(step string) string {
 	return fmt.Sprintf("%s #%d", step, c[step])
 }
 
-// try makes a run that is killed at a point, and compares its end.
+// try makes a run that is killed at a point, and compares its final state.
 func (m *matrix) try(p string, program func(*arena, stepFunc)) {
 	for range attempts {
 		before := m.arena.state()
@@ -223,8 +219,8 @@ func (m *matrix) try(p string, program func(*arena, stepFunc)) {
 	m.Logf("no run of %d reached %q", attempts, p)
 }
 
-// Cleaners that work at the same time, and beside an injector that is just
-// ending, do each other no harm, and the last one has the world as it was.
+// Cleaners may run at the same time, and beside an injector that is just ending. They do
+// each other no harm, and after the last one the original state is back.
 func TestCleanersAtTheSameTime(t *testing.T) {
 	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
@@ -260,7 +256,7 @@ func TestCleanersAtTheSameTime(t *testing.T) {
 	}
 }
 
-// heal does what the cleaner's pod does, and returns how long it took.
+// heal runs what the cleaner's pod runs, and returns how long it took.
 func (a *arena) heal(t *testing.T, p string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -271,15 +267,15 @@ func (a *arena) heal(t *testing.T, p string) time.Duration {
 	return time.Since(began)
 }
 
-// expectClean wants no mark and the world as it was before, byte for byte.
+// expectClean wants no mark, and the original state byte for byte.
 func (a *arena) expectClean(t *testing.T, before string) {
 	t.Helper()
 	if audit := a.audit("--disruption", a.uid()); len(audit.Marks) > 0 || audit.Error != "" {
 		t.Errorf("audit after cleaning = %+v, want nothing", audit)
 	}
 	a.renew(t)
-	// A process that was killed stays in its cgroup until the kernel has taken
-	// it apart, though it has no command line any more.
+	// A killed process stays in its cgroup until the kernel has removed it, though it has no
+	// command line any more.
 	diff := ""
 	for began := time.Now(); time.Since(began) < selfHeal; <-time.After(10 * time.Millisecond) {
 		if diff = gocmp.Diff(lines(before), lines(a.state())); diff == "" {
@@ -360,8 +356,8 @@ func (a *arena) injectTraced(end syscall.Signal, before stepFunc) {
 	waiting.Wait()
 }
 
-// trace runs a subcommand under trace. Steps are told without what differs from
-// arena to arena.
+// trace runs a subcommand under trace. It names the steps without the parts that differ
+// from arena to arena.
 func (a *arena) trace(started func(pid int), before stepFunc, args ...string) {
 	a.t.Helper()
 	output, err := os.Create(a.file("output"))
@@ -374,8 +370,8 @@ func (a *arena) trace(started func(pid int), before stepFunc, args ...string) {
 	names := strings.NewReplacer(a.dir, "~", a.uid(), "UID", a.target.ID, "ID")
 	status, err := trace(command, started, func(step string) verdict { return before(names.Replace(step)) })
 	if err != nil || !status.Exited() && status.Signal() != unix.SIGKILL {
-		said, _ := os.ReadFile(a.file("output"))
-		a.t.Fatalf("%v ended with %v, %v: %s", args, status, err, said)
+		output, _ := os.ReadFile(a.file("output"))
+		a.t.Fatalf("%v ended with %v, %v: %s", args, status, err, output)
 	}
 }
 

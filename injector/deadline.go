@@ -14,21 +14,20 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// errDeadline is why an injection ends that nobody asked to end.
+// errDeadline is the reason of an injection that ends at its deadline.
 var errDeadline = errors.New("the deadline has come")
 
-// untilDeadline is done, because of errDeadline, when the node's clock shows the
-// injection's deadline, or when as much time has passed as was left when it was asked
-// for, whichever comes first: a clock may be wrong, and may be set. The kernel waits for
-// both, by CLOCK_REALTIME and CLOCK_BOOTTIME of timerfd_create(2), so that the time counts
-// in which the machine is suspended.
+// untilDeadline is done, because of errDeadline, in either of two cases: the node's clock
+// shows the deadline, or as much time has passed as was left at the call. A clock may be
+// wrong, and may be set. The kernel waits for both, by CLOCK_REALTIME and CLOCK_BOOTTIME of
+// timerfd_create(2), so that the time counts in which the machine is suspended.
 func untilDeadline(ctx context.Context, i v1beta1.Injection) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var timers []*os.File
 	stop := func() {
 		cancel(nil)
 		for _, timer := range timers {
-			timer.Close() // whoever reads it goes on
+			timer.Close() // ends the read below
 		}
 	}
 	start := func(clock, flags int, at int64) error {
@@ -55,7 +54,7 @@ func untilDeadline(ctx context.Context, i v1beta1.Injection) (context.Context, c
 	return ctx, stop, err
 }
 
-// tooLate says that there is no time in which to inject; nil if there is.
+// tooLate returns an error if the deadline has passed, nil if there is time to inject.
 func tooLate(i v1beta1.Injection, now time.Time) error {
 	if now.Before(i.Deadline.Time) {
 		return nil

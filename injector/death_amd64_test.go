@@ -24,12 +24,11 @@ import (
 
 func permitAll(string) verdict { return permit }
 
-// deadlineBound is how long after its deadline an injector may need to have
-// cleaned and to be gone, with everything else that could end it cut off. What the
-// machine gave to other tests meanwhile does not count.
+// deadlineBound is how long after its deadline an injector may take to clean and exit, when
+// nothing else could end it. The time that the machine spent on other tests does not count.
 const deadlineBound = 5 * time.Second
 
-// The dead man's switch: nobody tells the injector to end, and it does.
+// The injector ends at its deadline without any signal, like a dead man's switch.
 func TestEveryKindEndsAtItsDeadline(t *testing.T) {
 	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
@@ -41,8 +40,8 @@ func TestEveryKindEndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-// endsAt wants the injector to end by itself at its deadline. It returns false if that
-// came before the injection.
+// endsAt wants the injector to end at its deadline without a signal. It returns false if
+// the deadline came before the injection.
 func (a *arena) endsAt(t *testing.T, deadline time.Time, before string) (injected bool) {
 	t.Helper()
 	removeStale(a.file("ready"), a.file("termination"))
@@ -60,23 +59,23 @@ func (a *arena) endsAt(t *testing.T, deadline time.Time, before string) (injecte
 	if !atDeadline.Stop() {
 		_, lost = (<-passed)()
 	}
-	said, err := os.ReadFile(a.file("termination"))
-	a.expectClean(t, before) // whose audit says something, too
-	if bytes.Contains(said, []byte(`"injected":false`)) {
+	report, err := os.ReadFile(a.file("termination"))
+	a.expectClean(t, before) // its audit writes that file, too
+	if bytes.Contains(report, []byte(`"injected":false`)) {
 		return false
 	}
 	if late < 0 {
 		t.Errorf("the injector ended %s before its deadline", -late)
 	}
 	patience.Kept(t, "deadline", deadlineBound, "the injector's end after its deadline", late-lost, lost)
-	if err != nil || code != 0 || !bytes.Contains(said, []byte(`"injected":true,"cleaned":true,"audited":true`)) {
-		t.Errorf("exit code %d, last words = %s, %v, want 0, and injected, cleaned and audited", code, said, err)
+	if err != nil || code != 0 || !bytes.Contains(report, []byte(`"injected":true,"cleaned":true,"audited":true`)) {
+		t.Errorf("exit code %d, last words = %s, %v, want 0, and injected, cleaned and audited", code, report, err)
 	}
 	return true
 }
 
-// Another boot ID: what was in the kernel is gone with that boot, and whatever
-// is there now under the same name is somebody else's.
+// With another boot ID, the objects in the kernel ended with that boot. Objects under the
+// same names belong to others now.
 func TestRecordOfAnEarlierBootUndoesNothing(t *testing.T) {
 	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
@@ -98,15 +97,15 @@ func TestRecordOfAnEarlierBootUndoesNothing(t *testing.T) {
 			if err := os.WriteFile(path, bytes.ReplaceAll(record, []byte(now), []byte("an earlier one")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			// Not of this disruption only: then it would tell of the marks that
-			// are there, as no boot has come between in truth.
+			// The cleaner covers all disruptions here. For this one alone it would report the marks
+			// that exist, as in truth no boot came between.
 			if code, output := a.run("clean"); code != 0 {
 				t.Errorf("clean = %d, %s, want 0", code, output)
 			}
 			if len(a.journals()) > 0 {
 				t.Errorf("journals = %v, want the record of the earlier boot gone", a.journals())
 			}
-			kernel := func(state string) string { // what is not in the journal's directory
+			kernel := func(state string) string { // the state outside the journal's directory
 				_, rest, _ := strings.Cut(state, "neighbour runs")
 				return rest
 			}
@@ -114,7 +113,8 @@ func TestRecordOfAnEarlierBootUndoesNothing(t *testing.T) {
 				t.Errorf("what is in the kernel now (-before +after):\n%s", diff)
 			}
 
-			if err := os.WriteFile(path, record, 0o600); err != nil { // as it was, and so this boot's
+			// The original record, with this boot's ID.
+			if err := os.WriteFile(path, record, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			a.heal(t, "nothing")
@@ -139,8 +139,8 @@ func (a *arena) settled(t *testing.T) {
 	})
 }
 
-// A disk limit that somebody changed meanwhile stays, by its name; the others
-// are taken off. Once that person has decided, cleaning succeeds.
+// A disk limit that a user changed meanwhile stays and is reported by name; the others are
+// removed. Once the user has removed it, cleaning succeeds.
 func TestCleanerLeavesAChangedLimitAndNamesIt(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "disk-pressure"))
 	before := a.state()
@@ -182,9 +182,9 @@ func TestCleanerLeavesAChangedLimitAndNamesIt(t *testing.T) {
 	a.expectClean(t, before)
 }
 
-// A clsact that we made and somebody uses meanwhile stays for them; our filters
-// go. A filter of theirs on it is not ours to report either.
-func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
+// A clsact that we made and another program uses meanwhile stays for that program. Our
+// filters are removed. The audit does not report a foreign filter on it.
+func TestCleanerLeavesAClsactInUse(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	a.inside(t, func() error {
@@ -200,9 +200,9 @@ func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
 	}
 }
 
-// Without its journal nobody knows how to undo it, but cleaning does not claim
-// that it is gone.
-func TestCleanerTellsOfMarksWithoutAJournal(t *testing.T) {
+// Without its journal the injection cannot be undone, and the cleaner does not report it as
+// cleaned.
+func TestCleanerReportsMarksWithoutAJournal(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	if err := os.RemoveAll(a.file("journal")); err != nil {
@@ -217,7 +217,7 @@ func TestCleanerTellsOfMarksWithoutAJournal(t *testing.T) {
 	}
 }
 
-// An orphan sweep may find a node full of journals whose targets are gone.
+// A sweep may find a node full of journals whose targets are gone.
 func TestHundredsOfJournals(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
@@ -245,7 +245,7 @@ func TestHundredsOfJournals(t *testing.T) {
 	if code := cleaner.exit(); code != 0 || !strings.Contains(cleaner.stdout.String(), `"audited": true`) {
 		t.Errorf("clean = %d, %.1000s, want 0 and audited", code, cleaner.stdout)
 	}
-	// Not the time on the clock, which other tests share.
+	// Processor time is measured instead of elapsed time, which other tests share.
 	used := cleaner.command.ProcessState.UserTime() + cleaner.command.ProcessState.SystemTime()
 	t.Logf("%d journals cleaned with %s of a processor", count, used)
 	if used > 10*time.Second {

@@ -27,8 +27,8 @@ var fakeKinds = map[v1beta1.Kind]entry{
 	otherFakeKind: {construct: from(newFake), audit: auditFakes},
 }
 
-// fakeParams tell the fake what to do wrong. What it disturbs are the files
-// "first" and "second" in Dir: it writes "broken" into them.
+// fakeParams select the errors of the fake. It disrupts the files "first" and "second" in
+// Dir: it writes "broken" into them.
 type fakeParams struct {
 	Dir string `json:"dir"`
 	// FailSecond fails after the first file; Gate waits for a file of that name.
@@ -46,8 +46,7 @@ type fakeParams struct {
 	PanicClean bool `json:"panicClean,omitempty"`
 	// HangAudit has audits hang while the injection's journal is there.
 	HangAudit bool `json:"hangAudit,omitempty"`
-	// Careless is how many calls of Clean do nothing and say that they did.
-	// Blind makes Left fail.
+	// Careless is how many calls of Clean do nothing and return nil. Blind makes Left fail.
 	Careless int  `json:"careless,omitempty"`
 	Blind    bool `json:"blind,omitempty"`
 }

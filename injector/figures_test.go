@@ -18,10 +18,10 @@ import (
 
 var figures = flag.Int("figures", 1, "how often TestHowLongAnInjectorTakes has each kind injected")
 
-// Tells what an injector takes from its start, which reads the document, to its
-// ready file, and from SIGTERM to its exit with everything undone. -figures 20
-// injects twenty times. It bounds nothing: machines differ. The processor time
-// of it all, its children's included, differs least when others work too.
+// TestHowLongAnInjectorTakes logs the time from the start, which reads the document, to the
+// ready file, and from SIGTERM to an exit with everything undone. -figures 20 injects
+// twenty times. The test bounds nothing: machines differ. The processor time, children
+// included, varies least beside other load.
 func TestHowLongAnInjectorTakes(t *testing.T) {
 	for _, kind := range []v1beta1.Kind{
 		v1beta1.KindNetwork, v1beta1.KindDiskPressure, v1beta1.KindCPUPressure, v1beta1.KindDNS, v1beta1.KindContainerFailure,
@@ -54,8 +54,8 @@ func TestHowLongAnInjectorTakes(t *testing.T) {
 	}
 }
 
-// Tells how long a container has run that was started again when its disk is limited,
-// which the kernel says, after having been away for up to three seconds.
+// TestHowLongARestartTakes logs how long a restarted container has run, by the kernel's
+// figures, when its disk is limited. The container was away for up to three seconds.
 func TestHowLongARestartTakes(t *testing.T) {
 	const name = "app-restarts"
 	made := asKubelet(t, name, testcontainer.Sleeps...)

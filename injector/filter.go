@@ -15,16 +15,16 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 )
 
-// filter says of which disruptions, targets and kinds a command is to speak. The
-// zero value chooses all.
+// filter selects the disruptions, targets and kinds that a command covers. The zero value
+// selects all.
 type filter struct {
 	disruptions, except []string
 	target              string
 	kinds               []v1beta1.Kind
 }
 
-// flags reads what clean and audit have in common. A kind that is not among the
-// known ones is refused: nothing would be found of it, which looks like clean.
+// flags registers the flags that clean and audit share. An unknown kind is refused: it
+// would match nothing, and the result would look clean.
 func (f *filter) flags(flags *flag.FlagSet, known map[v1beta1.Kind]entry) {
 	flags.Func("disruption", "only the disruption with this `UID`; may be given several times", func(uid string) error {
 		f.disruptions = append(f.disruptions, uid)

@@ -28,24 +28,23 @@ const (
 	guardCommand = "guard"
 	// guardedFD is the pidfd of the injector, which it passes to its guard.
 	guardedFD = 3
-	// guardEnds is how long an injector waits for the end of a guard that it killed.
+	// guardEnds is how long an injector waits for a killed guard to end.
 	guardEnds = 5 * time.Second
 )
 
 // lastToKill makes the kernel spare a guard as long as it can when memory runs out.
 const lastToKill = "-998"
 
-// guard is the process that cleans in the place of an injector which was killed.
+// guard is the process that cleans in place of an injector that was killed.
 type guard struct {
 	command *exec.Cmd
 	cgroups []string
 	ended   chan struct{}
 }
 
-// guard starts the guard of an injection, before anything is changed. Nil is no
-// guard: of a kind of which nothing outlives its process, of a dry run, or because
-// it could not be started. Then a cleaner is all there is, as after a guard that
-// was killed, which is not started again.
+// guard starts the guard of an injection, before anything is changed. It returns nil for a
+// kind whose effects end with its process, for a dry run, and if the start fails. Without a
+// guard, or after a guard was killed, only a cleaner cleans; no guard is started again.
 func (l *lifecycle) guard() *guard {
 	if !l.config.Guard || !l.kinds[l.injection.Kind].outlives || l.injection.DryRun {
 		return nil
@@ -60,7 +59,7 @@ func (l *lifecycle) guard() *guard {
 	return made
 }
 
-// startGuard returns a guard that runs, also with an error.
+// startGuard returns a running guard, also with an error.
 func startGuard(config Config, injection v1beta1.Injection) (*guard, error) {
 	watched, err := target.Self()
 	if err != nil {
@@ -71,8 +70,8 @@ func startGuard(config Config, injection v1beta1.Injection) (*guard, error) {
 	g.command = exec.Command("/proc/self/exe", guardCommand, "--disruption", string(injection.Disruption.UID),
 		"--target", string(injection.Target.UID), "--kind", string(injection.Kind))
 	g.command.Args[0] = v1beta1.GuardName
-	// It finds its injection in the journal. A session of its own keeps signals for
-	// the injector from it; without standard files it keeps no log open.
+	// The guard finds its injection in the journal. A session of its own shields it from
+	// signals to the injector. Without standard files it keeps no log open.
 	g.command.Env = slices.DeleteFunc(os.Environ(), func(line string) bool { return strings.HasPrefix(line, v1beta1.InjectionEnv+"=") })
 	g.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	g.command.ExtraFiles = []*os.File{watched}
@@ -80,14 +79,14 @@ func startGuard(config Config, injection v1beta1.Injection) (*guard, error) {
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}
 	go func() {
-		_ = g.command.Wait() // killed is how it should end
+		_ = g.command.Wait() // a killed process is the expected end
 		close(g.ended)
 	}()
 	g.cgroups, err = target.LeaveContainer(config.Proc, g.command.Process.Pid, v1beta1.GuardName)
 	return g, err
 }
 
-// end ends the guard of an injector that has cleaned.
+// end stops the guard of an injector that has cleaned.
 func (g *guard) end() {
 	if g == nil {
 		return
@@ -102,12 +101,13 @@ func (g *guard) end() {
 	}
 }
 
-// keepGuard is what a guard executes: it waits for the end of its injector, and
-// does what `injector clean` does for this injection. An injector that cleaned has
-// ended its guard before.
+// keepGuard is the guard's program. It waits for the end of its injector and then does what
+// `injector clean` does for this injection. An injector that cleaned has ended its guard
+// before.
 func (p program) keepGuard(ctx context.Context, config Config, args []string) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(lastToKill), 0) // without the right to it, it stays what the injector is
+	// On an error it keeps the injector's value.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(lastToKill), 0)
 	flags := flag.NewFlagSet(guardCommand, flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
 	var only filter
@@ -129,7 +129,7 @@ func (p program) keepGuard(ctx context.Context, config Config, args []string) in
 	return exitOK
 }
 
-// awaitEndOf waits until the process of a pidfd has ended: its locks are free then.
+// awaitEndOf waits until the process of a pidfd has ended. Its locks are free then.
 func awaitEndOf(pidfd int) error {
 	for {
 		end := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}

@@ -21,8 +21,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// guards are the guards of an arena's injection, by the name of their process and
-// what is on their command line.
+// guards lists the guards of an arena's injection, by the name of their process and their
+// command line.
 func (a *arena) guards() []int {
 	a.t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -40,7 +40,7 @@ func (a *arena) guards() []int {
 	return found
 }
 
-// awaitGuarded waits until a guard has cleaned and is gone, with nobody else to clean.
+// awaitGuarded waits until a guard has cleaned and is gone, without another cleaner.
 func (a *arena) awaitGuarded(t *testing.T) {
 	t.Helper()
 	testcontainer.Eventually(t, "nothing is left, and no guard", func() error {
@@ -51,8 +51,8 @@ func (a *arena) awaitGuarded(t *testing.T) {
 	})
 }
 
-// An injector is killed, and nobody cleans but its guard: the world is as before.
-// So it is when the injector ends by itself, which takes the guard along.
+// An injector is killed, and only its guard cleans: the original state is back. An injector
+// that ends normally ends its guard too, with the same state.
 //
 // rule 58
 func TestGuardCleansAfterAKilledInjector(t *testing.T) {
@@ -61,8 +61,8 @@ func TestGuardCleansAfterAKilledInjector(t *testing.T) {
 		if !guarded && !w.reverts {
 			t.Errorf("%s: it does not revert itself, and its kind has no guard", w.name)
 		}
-		// A connection may be left of what reverts itself of DNS; what is called
-		// everything is made of others that are here.
+		// A connection of DNS may stay although its kind reverts itself. The workload with
+		// everything combines others of this list.
 		if !guarded || w.reverts && w.kind != v1beta1.KindDNS || w.name == "network by everything" {
 			continue
 		}
@@ -113,9 +113,9 @@ func TestGuardCleansWhatAKilledInjectorBeganToClean(t *testing.T) {
 	a.expectClean(t, before)
 }
 
-// Without its guard, which was killed first, what a killed injector did stays: for
-// the cleaner, and for tests of it.
-func TestNobodyCleansWhenTheGuardWasKilledFirst(t *testing.T) {
+// Once its guard was killed, the effect of a killed injector stays, for the cleaner and its
+// tests.
+func TestInjectionStaysWhenTheGuardWasKilledFirst(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "disk-pressure"))
 	a.env = append(a.env, "SQUALL_GUARD=true")
 	before := a.state()
@@ -140,9 +140,9 @@ func TestNobodyCleansWhenTheGuardWasKilledFirst(t *testing.T) {
 	a.expectClean(t, before)
 }
 
-// A runtime kills all processes of a container whose first one has ended, if they
-// share the node's process namespace. It finds them by their cgroup, and so does
-// the kernel when memory runs out: the guard is elsewhere in the pod.
+// A runtime kills all processes of a container whose first one has ended, if they share the
+// node's process namespace. It finds them by their cgroup, and so does the kernel when
+// memory runs out. The guard is in another cgroup of the pod.
 func TestGuardOutlivesItsContainer(t *testing.T) {
 	pod := "pod" + string(uuid.NewUUID())
 	a := newArena(t, workloadNamed(t, "disk-pressure"))
@@ -181,8 +181,8 @@ func TestGuardOutlivesItsContainer(t *testing.T) {
 	}
 }
 
-// podCgroups makes, in all hierarchies in which a container may be found, the cgroup
-// of a container as the kubelet calls them.
+// podCgroups makes the cgroup of a container, with the kubelet's names, in all hierarchies
+// in which a container may be found.
 func podCgroups(t *testing.T, pod string) []string {
 	t.Helper()
 	roots := []string{"/sys/fs/cgroup"}
@@ -220,7 +220,7 @@ func statErr(path string) error {
 	return err
 }
 
-// A guard is there for as long as its disruption, on every target: it holds little.
+// A guard lives as long as its disruption, on every target, so it must use little memory.
 func TestGuardIsSmall(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "disk-pressure"))
 	a.env = append(a.env, "SQUALL_GUARD=true")

@@ -16,34 +16,34 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// outlaster is an injector whose effect may outlast the containers it was made
-// for. A kind without it is injected again when a container restarts.
+// outlaster is an injector whose effect may outlast the containers it was made for. Any
+// other kind is injected again when a container restarts.
 type outlaster interface {
-	// Outlasts tells whether all that was injected acts on the renewed target.
+	// Outlasts returns true if everything that was injected acts on the renewed target.
 	Outlasts(renewed *target.Target) bool
 }
 
-// stander is an injector of whose objects some come and go while it is in force.
-// Of a kind without it all that Left lists stands.
+// stander is an injector some of whose objects come and go while it is in force. For any
+// other kind, everything that Left lists must stay.
 type stander interface {
 	// Standing lists what is on the node as long as the injection is in force.
 	Standing(context.Context) ([]string, error)
 }
 
-// follower is an injector that acts on what names led to when it injected: paths,
-// links, mounts, devices, resolver files. Later they may lead elsewhere.
+// follower is an injector that resolves names when it injects: paths, links, mounts,
+// devices, resolver files. Later they may lead elsewhere.
 type follower interface {
-	// Moved says what an injection would act on now and this one does not; empty if
-	// there is nothing. It changes nothing, and takes no longer than a look at files.
+	// Moved describes what an injection would act on now and this one does not; empty for
+	// nothing. It changes nothing and only reads files.
 	Moved(context.Context) (string, error)
 }
 
 // firstLook is how soon after an injection its effect is measured, at the latest.
 const firstLook = time.Second
 
-// hold keeps the injection in force until ctx is done: it takes it off and puts
-// it on again as the pulse says, injects again what restarted or was lost, and
-// returns why nothing is in force any more, nil if ctx ended it.
+// hold keeps the injection in force until ctx is done. It pauses as the pulse demands and
+// injects again into what restarted, moved or was lost. It returns why nothing is in force,
+// nil if ctx ended it.
 func (l *lifecycle) hold(ctx context.Context) error {
 	if l.injection.DryRun {
 		<-ctx.Done()
@@ -64,7 +64,7 @@ func (l *lifecycle) hold(ctx context.Context) error {
 	return nil
 }
 
-// await waits until something is to be done, and says what.
+// await waits until something must be done, and returns the function that does it.
 func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, error) {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
@@ -74,7 +74,7 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 	}
 	var gone <-chan error
 	if kind, ok := l.session.injector.(holder); ok {
-		gone = kind.Lost()
+		gone = kind.EffectLost()
 	}
 	look := time.NewTicker(l.config.LookEvery)
 	defer look.Stop()
@@ -87,7 +87,7 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 		case <-l.beat:
 			return l.pause, nil
 		case loss := <-gone:
-			return nil, loss // the kind itself saw it end
+			return nil, loss // the kind itself saw its effect end
 		case name := <-ended:
 			l.log.Info("container ended", zap.String("container", name))
 			return l.renew, nil
@@ -97,9 +97,9 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 		case <-soon:
 			l.prove(ctx)
 		case <-look.C:
-			if lost := l.lost(ctx); len(lost) > 0 {
+			if lost := l.missingObjects(ctx); len(lost) > 0 {
 				l.log.Warn("lost, injecting again", zap.Strings("objects", lost))
-				l.lose(missing(lost))
+				l.recordLoss(missing(lost))
 				return l.restore, nil
 			}
 			if moved := l.moved(ctx); moved != "" {
@@ -111,13 +111,13 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 	}
 }
 
-// watchContainers tells the name of each container of the target that ends, as
-// soon as it does, until ctx is done.
+// watchContainers sends the name of each container of the target that ends, until ctx is
+// done.
 func watchContainers(ctx context.Context, t *target.Target) (<-chan string, error) {
 	ended := make(chan string, len(t.Containers))
 	for _, container := range t.Containers {
 		if container.Name == v1beta1.OnInitContainer && len(t.Injection.OnInit) > 0 {
-			continue // it ends when the pod is let go, and the pod stays
+			continue // it ends when the pod is released, and the pod stays
 		}
 		first, err := container.Pidfd()
 		if errors.Is(err, target.ErrGone) {
@@ -137,8 +137,8 @@ func watchContainers(ctx context.Context, t *target.Target) (<-chan string, erro
 	return ended, nil
 }
 
-// awaitReturn tells once that a container runs in the place of one that was away; nil
-// if none is away.
+// awaitReturn sends once when a container runs in place of one that was away. It returns
+// nil if none is away.
 func awaitReturn(ctx context.Context, t *target.Target) <-chan struct{} {
 	if len(t.Away) == 0 {
 		return nil
@@ -155,31 +155,31 @@ func awaitReturn(ctx context.Context, t *target.Target) <-chan struct{} {
 	return back
 }
 
-// pause takes the injection off for as long as the pulse says.
+// pause cleans the injection for the pulse's time of rest.
 func (l *lifecycle) pause(ctx context.Context) error {
 	l.beat = nil
-	if err := l.takeOff(ctx); err != nil {
+	if err := l.cleanCurrent(ctx); err != nil {
 		return err
 	}
 	sleep(ctx, l.injection.Pulse.DormantDuration.Duration)
 	return l.renew(ctx)
 }
 
-// restore injects anew what was lost in part.
+// restore injects again after a part was lost.
 func (l *lifecycle) restore(ctx context.Context) error {
-	if err := l.takeOff(ctx); err != nil {
+	if err := l.cleanCurrent(ctx); err != nil {
 		return err
 	}
 	return l.renew(ctx)
 }
 
-// renewTries is how often in a row it may fail to inject again.
+// renewTries is how many injections in a row may fail before renew returns the error.
 const renewTries = 3
 
-// renew waits until all containers of the target run, and injects into those
-// that were started meanwhile. A container that stays away keeps no other from being
-// injected: it may have finished for good. It is told of, and so is a try that failed:
-// nothing is injected then.
+// renew waits until all containers of the target run, and injects into those started
+// meanwhile. A container that stays away may have finished for good, so the others are
+// injected without it. The injector reports it, and each failed attempt: nothing is
+// injected then.
 func (l *lifecycle) renew(ctx context.Context) error {
 	began, starts, failed := time.Now(), startsOf(l.current), 0
 	for ctx.Err() == nil {
@@ -191,9 +191,9 @@ func (l *lifecycle) renew(ctx context.Context) error {
 		if err == nil {
 			l.current = renewed
 			if l.outlasts(renewed) {
-				return l.tellReady()
+				return l.writeReady()
 			}
-			if err := l.takeOff(ctx); err != nil {
+			if err := l.cleanCurrent(ctx); err != nil {
 				return err
 			}
 			if err = l.injectAgain(ctx); err == nil {
@@ -208,7 +208,7 @@ func (l *lifecycle) renew(ctx context.Context) error {
 			return err
 		}
 		if !gone || time.Since(began) > renewSlack {
-			l.tellAway(err)
+			l.reportAway(err)
 		}
 		starts.await(ctx, min(max(time.Since(began)/20, renewEvery), renewAtMax))
 	}
@@ -235,20 +235,20 @@ func (l *lifecycle) injectAgain(ctx context.Context) error {
 	return nil
 }
 
-// takeOff cleans the injection that is in force and gives its journal back.
-func (l *lifecycle) takeOff(ctx context.Context) error {
+// cleanCurrent cleans the injection in force and removes its journal.
+func (l *lifecycle) cleanCurrent(ctx context.Context) error {
 	if l.session.over {
 		return nil
 	}
-	// What was begun is finished: the end of the disruption cannot cut it short.
+	// A cleaning that has begun is finished: the end of the disruption does not interrupt it.
 	if err := l.session.cleanWithRetries(context.WithoutCancel(ctx), l.config, l.log); err != nil {
 		return fmt.Errorf("pause the injection: %w", err)
 	}
 	return nil
 }
 
-// lost lists what was there after the injection and is not there any more.
-func (l *lifecycle) lost(ctx context.Context) []string {
+// missingObjects lists the objects that existed after the injection and are missing now.
+func (l *lifecycle) missingObjects(ctx context.Context) []string {
 	if len(l.held) == 0 {
 		return nil
 	}
@@ -260,8 +260,8 @@ func (l *lifecycle) lost(ctx context.Context) []string {
 	return slices.DeleteFunc(slices.Clone(l.held), func(object string) bool { return slices.Contains(there, object) })
 }
 
-// moved says what is to be disrupted now and is not. A plan that fails now is an injection
-// that acts no longer on what was asked for.
+// moved describes what should be disrupted now and is not. An error counts as moved: the
+// injection no longer acts on what its plan names.
 func (l *lifecycle) moved(ctx context.Context) (where string) {
 	kind, ok := l.session.injector.(follower)
 	if !ok {
@@ -275,7 +275,7 @@ func (l *lifecycle) moved(ctx context.Context) (where string) {
 	case err == nil:
 		return where
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, target.ErrGone), ctx.Err() != nil:
-		return "" // a container that has ended is noticed elsewhere
+		return "" // await notices a container that has ended
 	}
 	return err.Error()
 }
@@ -287,22 +287,22 @@ func (l *lifecycle) standing(ctx context.Context) ([]string, error) {
 	return l.session.injector.Left(ctx)
 }
 
-// tellReady makes the chaos pod ready.
-func (l *lifecycle) tellReady() error {
+// writeReady makes the chaos pod ready.
+func (l *lifecycle) writeReady() error {
 	if err := os.WriteFile(l.config.ReadyFile, nil, 0o644); err != nil {
 		return fmt.Errorf("report that the injection is done: %w", err)
 	}
 	return nil
 }
 
-// tellAway says why nothing is injected for a while. What goes wrong with that
-// changes nothing.
-func (l *lifecycle) tellAway(why error) {
+// reportAway reports why nothing is injected for a while. An error of the report has no
+// effect.
+func (l *lifecycle) reportAway(why error) {
 	if !exists(l.config.ReadyFile) {
-		return // it was told
+		return // the reason was reported before
 	}
 	l.log.Warn("not injected", zap.String("reason", why.Error()))
-	l.lose(why.Error())
+	l.recordLoss(why.Error())
 	if err := errors.Join(writeReason(l.config.ReasonFile, why.Error()), removeStale(l.config.ReadyFile)); err != nil {
 		l.log.Warn("the readiness probe cannot report the reason", zap.String("reason", err.Error()))
 	}

@@ -41,8 +41,8 @@ func asKubelet(t *testing.T, name string, command ...string) *testcontainer.Cont
 	return made
 }
 
-// Every kind that holds something holds it in a container that restarts, or need
-// not do anything for it.
+// Every kind that holds an effect holds it in a restarted container, or needs no new
+// injection there.
 func TestContainerThatRestartsIsDisturbedAgain(t *testing.T) {
 	for kind, entry := range registry {
 		if entry.once || isTerminal(entry) {
@@ -87,7 +87,7 @@ func TestContainerThatRestartsIsDisturbedAgain(t *testing.T) {
 	}
 }
 
-// What has moved since the injection is followed at the next look.
+// At the next check the injector follows what has moved since the injection.
 func TestWhatMovedIsDisruptedWhereItIs(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t, "SQUALL_LOOK_EVERY=50ms")
 	p := s.inject(w.injection(fakeParams{}))
@@ -104,7 +104,7 @@ func TestWhatMovedIsDisruptedWhereItIs(t *testing.T) {
 	w.expect("ended", "one", "two")
 }
 
-func TestContainerThatStaysAwayIsTold(t *testing.T) {
+func TestContainerThatStaysAwayIsReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	made := asKubelet(t, "app-away", testcontainer.Sleeps...)
 	document, _ := json.Marshal(fakeParams{Dir: w.dir})
@@ -129,8 +129,8 @@ func TestContainerThatStaysAwayIsTold(t *testing.T) {
 	w.expect("ended", "one", "two")
 }
 
-// A container that has finished for good keeps none of the others from being injected
-// again, and is injected if it comes back all the same.
+// A container that has finished for good does not delay the injection into the others. If
+// it returns, it is injected.
 func TestContainerThatFinishedKeepsNoOtherWaiting(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	helper := asKubelet(t, "app-helper", testcontainer.Sleeps...)
@@ -140,7 +140,7 @@ func TestContainerThatFinishedKeepsNoOtherWaiting(t *testing.T) {
 	injection.Target.Containers[0].Name, injection.Target.Containers[1].Name = "app-helper", "app-first"
 	p := s.inject(injection)
 	p.awaitReady()
-	// injected waits until it is injected again for the nth time, and wants these in it.
+	// injected waits for the nth repeated injection, and wants these containers in it.
 	injected := func(nth int, want ...*testcontainer.Container) {
 		t.Helper()
 		var again []map[string]any
@@ -177,8 +177,8 @@ func TestContainerThatFinishedKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-// A try that failed is cleaned, told, and made again: three times at once, and then after
-// a pause.
+// A failed attempt is cleaned, reported, and retried: three times at once, and then after a
+// pause.
 func TestInjectingAgainIsTriedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails       int
@@ -198,9 +198,9 @@ func TestInjectingAgainIsTriedAgain(t *testing.T) {
 			p.awaitReady()
 			made.Kill(t)
 			asKubelet(t, app, testcontainer.Sleeps...)
-			told := p.awaitLine("not injected")
-			if reason, _ := told["reason"].(string); !strings.Contains(reason, "the second file could not be broken") {
-				t.Errorf("log line %v, want why", told)
+			line := p.awaitLine("not injected")
+			if reason, _ := line["reason"].(string); !strings.Contains(reason, "the second file could not be broken") {
+				t.Errorf("log line %v, want why", line)
 			}
 			p.awaitLine(c.line)
 			p.awaitReady()
@@ -216,7 +216,7 @@ func TestInjectingAgainIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestPulseTakesTheInjectionOffAndPutsItOn(t *testing.T) {
+func TestPulseCleansTheInjectionAndInjectsAgain(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	injection := w.injection(fakeParams{})
 	beat, delay := v1beta1.Duration{Duration: 500 * time.Millisecond}, v1beta1.Duration{Duration: time.Second}
@@ -250,14 +250,14 @@ func TestPulseTakesTheInjectionOffAndPutsItOn(t *testing.T) {
 	}
 }
 
-func TestPulseThatCannotBeTakenOffIsToldAndTriedAgainAtTheEnd(t *testing.T) {
+func TestPulseThatCannotBeCleanedIsReportedAndRetriedAtTheEnd(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	injection := w.injection(fakeParams{FailCleans: 4})
 	beat := v1beta1.Duration{Duration: 500 * time.Millisecond}
 	injection.Pulse = &v1beta1.DisruptionPulse{ActiveDuration: &beat, DormantDuration: &beat}
 	p := s.inject(injection)
 	line := p.awaitLine(v1beta1.MessageInjectionFailed)
-	if said, _ := line["error"].(string); !strings.Contains(said, "clean call 4 failed") || s.exists("ready") {
+	if message, _ := line["error"].(string); !strings.Contains(message, "clean call 4 failed") || s.exists("ready") {
 		t.Errorf("log line %v, ready file %t, want why, and no file", line, s.exists("ready"))
 	}
 	p.signal(syscall.SIGTERM)
@@ -267,7 +267,7 @@ func TestPulseThatCannotBeTakenOffIsToldAndTriedAgainAtTheEnd(t *testing.T) {
 	w.expect("ended", "one", "two")
 }
 
-// What somebody takes off behind the injector's back is put on again.
+// The injector injects again when another program removes the effect.
 func TestWhatIsLostIsInjectedAgain(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	s := realSite(t, "SQUALL_LOOK_EVERY=100ms")

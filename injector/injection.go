@@ -9,8 +9,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// readInjection decodes the document of one injection and refuses one that is
-// not meant for this subcommand or lacks what a safe end depends on.
+// readInjection decodes the document of one injection. It refuses a document for another
+// subcommand, or without the fields that a safe end needs.
 func readInjection(document string, kind v1beta1.Kind) (v1beta1.Injection, error) {
 	if document == "" {
 		return v1beta1.Injection{}, fmt.Errorf("environment variable %s is empty", v1beta1.InjectionEnv)

@@ -47,7 +47,8 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 				made := startTarget(t, kind)
 				s := realSite(t)
 				injection := injectionOn(kind, sampleParams[kind], made)
-				injection.Disruption.UID, injection.DryRun = types.UID(made.ID), dryRun // no other test sees its marks
+				// No other test sees its marks.
+				injection.Disruption.UID, injection.DryRun = types.UID(made.ID), dryRun
 				injection.SysrqTrigger = s.sysrqTrigger()
 				p := s.inject(injection)
 				p.awaitReady()
@@ -62,11 +63,11 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 				if code := p.exit(); code != 0 {
 					t.Errorf("exit code = %d, want 0", code)
 				}
-				said := []string{"injected", "cleaning", "cleaned"}
+				want := []string{"injected", "cleaning", "cleaned"}
 				if kind == v1beta1.KindNodeFailure && !dryRun {
-					said = slices.Insert(said, 1, "ending the node")
+					want = slices.Insert(want, 1, "ending the node")
 				}
-				if diff := cmp.Diff(said, p.messages()); diff != "" {
+				if diff := cmp.Diff(want, p.messages()); diff != "" {
 					t.Errorf("log (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.ending()); diff != "" {
@@ -81,8 +82,8 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 	}
 }
 
-// wantPrepared wants the journal, with the network namespace of the target as the
-// kernel tells it, and with its cgroups if the kind sees them.
+// wantPrepared wants the journal, with the target's network namespace as the kernel shows
+// it, and with its cgroups if the kind sees them.
 //
 // rule 52
 func (p *process) wantPrepared(made *testcontainer.Container) {
@@ -112,7 +113,7 @@ func (p *process) wantPrepared(made *testcontainer.Container) {
 	}
 }
 
-// record is what the only journal holds.
+// record reads the only journal.
 func (p *process) record() journal.Record {
 	p.t.Helper()
 	paths, err := filepath.Glob(p.file("journal/*.json"))
@@ -127,7 +128,7 @@ func (p *process) record() journal.Record {
 	return record
 }
 
-// effect tells whether the kind has done what it is for, by what the kernel shows.
+// effect is true if the kernel shows the effect of the kind.
 func effect(t *testing.T, p *process, made *testcontainer.Container) bool {
 	t.Helper()
 	switch p.injection.Kind {
@@ -137,7 +138,7 @@ func effect(t *testing.T, p *process, made *testcontainer.Container) bool {
 		limits, err := readFile(made.File(t, "blkio", "blkio.throttle.read_bps_device", "io.max"))
 		return err == nil && strings.Contains(limits, "1048576")
 	case v1beta1.KindNodeFailure:
-		p.tell()
+		p.probe()
 		return p.pressed() == "c"
 	case v1beta1.KindGRPC:
 		return strings.Contains(testapp.Answer(t, made.PID), "Unavailable")
@@ -145,7 +146,7 @@ func effect(t *testing.T, p *process, made *testcontainer.Container) bool {
 	return len(p.marks()) > 0
 }
 
-// targetCommand is what a container runs that a kind can disturb.
+// targetCommand is the command of a container that a kind can disrupt.
 func targetCommand(t *testing.T, kind v1beta1.Kind) []string {
 	if kind == v1beta1.KindGRPC {
 		return testapp.Command(t, testapp.Instrumented)
@@ -153,7 +154,7 @@ func targetCommand(t *testing.T, kind v1beta1.Kind) []string {
 	return testcontainer.Sleeps
 }
 
-// startTarget starts such a container and waits until it can be disturbed.
+// startTarget starts such a container and waits until it can be disrupted.
 func startTarget(t *testing.T, kind v1beta1.Kind) *testcontainer.Container {
 	t.Helper()
 	made := testcontainer.Start(t, targetCommand(t, kind)...)
@@ -168,8 +169,8 @@ func awaitTarget(t *testing.T, kind v1beta1.Kind, made *testcontainer.Container)
 	}
 }
 
-// marks are what an audit of the node finds of the injection, its journal not
-// counted.
+// marks lists the marks of the injection that an audit of the node finds, except its
+// journal.
 func (p *process) marks() []string {
 	p.t.Helper()
 	var marks []string
@@ -214,9 +215,9 @@ func (p *process) wantHeld(made *testcontainer.Container) {
 	}
 }
 
-// An effect that is lost while its target is still there is told by the probes and
-// by the log as an injection that failed is, and cleaning goes on as ever.
-func TestLostEffectIsTold(t *testing.T) {
+// The probes and the log report an effect that is lost while its target exists, like a
+// failed injection. Cleaning works as usual.
+func TestLostEffectIsReported(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	s := realSite(t)
 	injection := injectionOn(v1beta1.KindDiskFailure, sampleParams[v1beta1.KindDiskFailure], made)
@@ -232,8 +233,8 @@ func TestLostEffectIsTold(t *testing.T) {
 	testcontainer.Freeze(t, pid)
 	p.awaitLine(v1beta1.MessageInjectionFailed)
 	const reason = "the listener did not answer"
-	if code, said := s.run("ready"); code == 0 || !strings.Contains(said, reason) {
-		t.Errorf("ready = %d, %s, want not 0 and %q", code, said, reason)
+	if code, output := s.run("ready"); code == 0 || !strings.Contains(output, reason) {
+		t.Errorf("ready = %d, %s, want not 0 and %q", code, output, reason)
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(); code != 0 {

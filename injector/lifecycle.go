@@ -18,11 +18,11 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// inject is the subcommand of every kind: the same lifecycle for all of them.
-// A document that says nothing safe to act on is refused; everything later that
-// goes wrong is an injection that failed, and the process stays to tell so.
+// inject is the subcommand of every kind, with one lifecycle for all. It refuses a document
+// that it cannot act on safely. Every later error is a failed injection: the process stays
+// to report it.
 func (p program) inject(ctx context.Context, config Config, kind v1beta1.Kind) int {
-	// First of all: from here on a signal means "clean", not "die".
+	// From here on a signal means "clean", not "die".
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log, err := newLogger(config.LogLevel, p.stdout)
@@ -47,7 +47,7 @@ func (p program) inject(ctx context.Context, config Config, kind v1beta1.Kind) i
 	outcome := l.run(ctx)
 	writeOutcome(config.TerminationLog, outcome, log)
 	if !outcome.Cleaned {
-		return exitNotCleaned // the guard tries what a cleaner would
+		return exitNotCleaned // the guard retries, as a cleaner would
 	}
 	guard.end()
 	return exitOK
@@ -62,17 +62,17 @@ type lifecycle struct {
 	metrics   metrics
 
 	session *session // nil until there is something to clean
-	// current is the target with the containers it has now, held is what was on
-	// the node after the last injection, beat tells when a pulse takes it off.
+	// current is the target with the containers it has now. held lists what was on the node
+	// after the last injection. beat fires when the pulse pauses the injection.
 	current *target.Target
 	held    []string
 	beat    <-chan time.Time
-	// proof is what is known of the effect, figures when it was told last.
+	// proof is what is known of the effect. figures is when it was logged last.
 	proof   proof
 	figures time.Time
 }
 
-// run injects, holds until ctx is done or the deadline has come, and cleans.
+// run injects, holds until ctx is done or the deadline passes, and cleans.
 func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	ctx, stop, err := untilDeadline(ctx, l.injection)
 	defer stop()
@@ -117,9 +117,9 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 // longestPause bounds the pauses between attempts, which double from Config.RetryEvery on.
 const longestPause = 30 * time.Second
 
-// attempts injects and holds. As long as that fails for a reason that may pass, it cleans
-// and tries again after a pause: a name may resolve later, a container may start, a node
-// may have less to do. injected is true once an attempt has succeeded.
+// attempts injects and holds. After a failure that may pass, it cleans and retries after a
+// pause: a name may resolve later, a container may start, a node may have less to do.
+// injected is true once an attempt has succeeded.
 func (l *lifecycle) attempts(ctx context.Context) (injected bool, failure error) {
 	for pause := l.config.RetryEvery; ; pause = min(2*pause, longestPause) {
 		if failure = l.start(ctx); failure == nil {
@@ -130,7 +130,7 @@ func (l *lifecycle) attempts(ctx context.Context) (injected bool, failure error)
 			return injected, failure
 		}
 		l.fail(fmt.Errorf("%w; retried at least every %s until the disruption ends", failure, longestPause))
-		if err := l.takeBack(ctx); err != nil {
+		if err := l.cleanAttempt(ctx); err != nil {
 			return injected, errors.Join(failure, err)
 		}
 		if !sleep(ctx, pause) {
@@ -139,13 +139,13 @@ func (l *lifecycle) attempts(ctx context.Context) (injected bool, failure error)
 		if l.current == nil {
 			continue
 		}
-		if renewed, err := l.current.RenewedPartly(); err == nil { // containers may have started again
+		if renewed, err := l.current.RenewedPartly(); err == nil { // containers may have restarted
 			l.injection = renewed.Injection
 		}
 	}
 }
 
-// keep keeps what was injected in force until ctx is done, or says why it is not.
+// keep holds the injection until ctx is done, and returns an error if it ends before.
 func (l *lifecycle) keep(ctx context.Context) error {
 	l.metrics.count(countInjected, "succeeded")
 	l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
@@ -155,8 +155,8 @@ func (l *lifecycle) keep(ctx context.Context) error {
 	return l.hold(ctx)
 }
 
-// mayPass is true for a failure that another attempt may not meet. A kind that acts once
-// is not repeated, and what the kernel lacks it lacks for good.
+// mayPass is true for a failure that another attempt may avoid. A kind that acts once is
+// not repeated. A feature that the kernel lacks stays missing.
 func (l *lifecycle) mayPass(failure error) bool {
 	kind := l.kinds[l.injection.Kind]
 	if errors.Is(failure, errHangs) || kind.once || isTerminal(kind) {
@@ -165,33 +165,34 @@ func (l *lifecycle) mayPass(failure error) bool {
 	return probeKind(kind).Error == ""
 }
 
-// takeBack cleans what a failed attempt did, so that the next one begins anew.
-func (l *lifecycle) takeBack(ctx context.Context) error {
+// cleanAttempt cleans a failed attempt, so that the next one starts from the original
+// state.
+func (l *lifecycle) cleanAttempt(ctx context.Context) error {
 	if l.session == nil {
 		return nil
 	}
-	if err := l.takeOff(ctx); err != nil {
+	if err := l.cleanCurrent(ctx); err != nil {
 		return err
 	}
 	l.session, l.held, l.beat = nil, nil, nil
 	return nil
 }
 
-// fail tells everybody who asks why nothing is injected.
+// fail reports why nothing is injected: in the effect, the metrics, the log and the probes.
 func (l *lifecycle) fail(failure error) {
-	l.lose(failure.Error())
+	l.recordLoss(failure.Error())
 	l.metrics.count(countInjected, "failed")
 	l.reportFailure(failure)
 }
 
-// start does everything up to the ready file, which comes last and only if all
-// else succeeded (rule 55).
+// start does everything up to the ready file, which it writes last and only after success
+// (rule 55).
 func (l *lifecycle) start(ctx context.Context) error {
 	if done, err := l.happened(); done || err != nil {
 		if err != nil {
 			return err
 		}
-		return l.tellReady()
+		return l.writeReady()
 	}
 	if err := l.cleanEarlier(ctx); err != nil {
 		return fmt.Errorf("clean what an earlier injector left: %w", err)
@@ -208,13 +209,13 @@ func (l *lifecycle) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := l.tooLate(); err != nil {
+	if err := l.refuseStarted(); err != nil {
 		return err
 	}
 	return l.inject(ctx)
 }
 
-// begin is when the injection may begin, zero for at once.
+// begin returns when the injection may begin, zero for at once.
 func (l *lifecycle) begin() time.Time {
 	var begin time.Time
 	if notBefore := l.injection.NotBefore; notBefore != nil {
@@ -239,24 +240,24 @@ func (l *lifecycle) prepare(ctx context.Context) error {
 	return refuseNodeNetwork(made.target)
 }
 
-// inject puts the prepared session into force and says so.
+// inject puts the prepared session into force and reports it.
 func (l *lifecycle) inject(ctx context.Context) error {
 	if err := watched(ctx, l.config.CleanTimeout, l.injectOrProbe); err != nil {
 		return err
 	}
-	// Without knowing what is there nothing can be missed.
+	// If the list is unknown, no loss can be detected.
 	l.held, _ = l.standing(ctx)
 	l.prove(ctx)
-	if err := l.tellReady(); err != nil {
+	if err := l.writeReady(); err != nil {
 		return err
 	}
 	if pulse := l.injection.Pulse; pulse != nil && l.beat == nil {
 		l.beat = time.After(pulse.ActiveDuration.Duration)
 	}
-	return l.letGo(ctx)
+	return l.releasePod(ctx)
 }
 
-// kind is what injects, nil before there is anything.
+// kind returns the injector, nil before there is one.
 func (l *lifecycle) kind() injector {
 	if l.session == nil {
 		return nil
@@ -264,7 +265,7 @@ func (l *lifecycle) kind() injector {
 	return l.session.injector
 }
 
-// notes are what the kind could not do although the injection succeeded.
+// notes lists what the kind could not do although the injection succeeded.
 func (l *lifecycle) notes() []string {
 	if kind, ok := l.kind().(noter); ok {
 		return kind.Notes()
@@ -272,12 +273,12 @@ func (l *lifecycle) notes() []string {
 	return nil
 }
 
-// injectOrProbe injects. A dry run only asks whether the kernel could.
+// injectOrProbe injects. A dry run only checks whether the kernel could.
 func (l *lifecycle) injectOrProbe(ctx context.Context) error {
 	if !l.injection.DryRun {
 		return l.session.injector.Inject(ctx)
 	}
-	able, ok := l.session.injector.(prober)
+	able, ok := l.session.injector.(kernelProber)
 	if !ok {
 		return nil
 	}
@@ -299,8 +300,8 @@ func (l *lifecycle) end(ctx context.Context, failure error) error {
 	return l.session.cleanWithRetries(ctx, l.config, l.log)
 }
 
-// cleanEarlier cleans what an earlier process left of this very injection, with
-// the parameters that process had. Mostly there is nothing.
+// cleanEarlier cleans what an earlier process left of this very injection, with the
+// parameters of that process. Usually there is nothing.
 func (l *lifecycle) cleanEarlier(ctx context.Context) error {
 	earlier, err := recoverSession(l.config, l.kinds, l.injection)
 	if isMissing(err) {
@@ -320,8 +321,8 @@ func (l *lifecycle) left() []string {
 	return l.session.left()
 }
 
-// reportFailure says why nothing is injected to all who ask while the process
-// stays: the log and the probes (rules 33, 57).
+// reportFailure reports why nothing is injected, in the log and to the probes, while the
+// process stays (rules 33, 57).
 func (l *lifecycle) reportFailure(failure error) {
 	reason := text.Shorten(text.Line(failure.Error()), maxReason)
 	if err := errors.Join(writeReason(l.config.ReasonFile, reason), removeStale(l.config.ReadyFile)); err != nil {

@@ -114,7 +114,7 @@ func TestEitherSignalEndsAnInjectionThatHeld(t *testing.T) {
 // rule 55
 func TestReadyFileDoesNotComeBeforeTheInjection(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
-	os.WriteFile(s.file("ready"), nil, 0o644) // of an earlier life of the container
+	os.WriteFile(s.file("ready"), nil, 0o644) // left by an earlier run of the container
 	p := s.inject(w.injection(fakeParams{Gate: "open"}))
 	testcontainer.Eventually(t, "the injection has begun", func() error {
 		_, err := os.Stat(w.dir + "/calls")
@@ -179,7 +179,7 @@ func TestDeadlineInThePastInjectsNothing(t *testing.T) {
 	}
 }
 
-// A node whose clock is behind, or was put back, ends its injection all the same.
+// An injection ends on a node whose clock is behind, or was set back.
 func TestRemainingTimeEndsAnInjection(t *testing.T) {
 	untilInTime(t, func(end time.Time) bool {
 		w, s := newWorld(t), fakeSite(t)
@@ -264,7 +264,7 @@ func TestSignalEndsTheWaitForTheTime(t *testing.T) {
 }
 
 // rules 33, 57, 58
-func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
+func TestInjectionErrorIsReportedAndTheRestIsCleaned(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t, "SQUALL_RETRY_EVERY=1h")
 	p := s.inject(w.injection(fakeParams{FailSecond: true}))
 
@@ -272,9 +272,9 @@ func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 	if line["error"] != "the second file could not be broken; retried at least every 30s until the disruption ends" || line["level"] != "error" {
 		t.Errorf("log line = %v, want the error and its level", line)
 	}
-	code, output := s.run("ready", "--wait=1h") // there is nothing to wait for any more
-	var told map[string]string
-	if err := json.Unmarshal([]byte(output), &told); code != 1 || err != nil || told["error"] != line["error"] || told["msg"] != line["msg"] {
+	code, output := s.run("ready", "--wait=1h") // the injection has failed, so ready does not wait
+	var printed map[string]string
+	if err := json.Unmarshal([]byte(output), &printed); code != 1 || err != nil || printed["error"] != line["error"] || printed["msg"] != line["msg"] {
 		t.Errorf("ready = %d, %q, want 1 and what the log says", code, output)
 	}
 	if s.exists("ready") || !p.running() {
@@ -300,7 +300,7 @@ func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 	}
 }
 
-// An injection that failed is tried again until it succeeds.
+// A failed injection is retried until it succeeds.
 func TestAFailedInjectionIsTriedAgain(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t, "SQUALL_RETRY_EVERY=200ms")
 	p := s.inject(w.injection(fakeParams{FailFirst: 3}))
@@ -341,9 +341,10 @@ func TestSignalDuringTheInjectionCleans(t *testing.T) {
 }
 
 // rule 60
-// All is taken off, and the record cannot be removed, as on a disk that the kernel made
-// read-only after an error: that is told, and no person has to come. N20
-func TestARecordThatCannotBeRemovedKeepsNobodyWaiting(t *testing.T) {
+//
+// All is cleaned, but the record cannot be removed, as on a disk that the kernel made
+// read-only after an error. The injector reports that, and no person has to decide. N20
+func TestARecordThatCannotBeRemovedDelaysNoEnd(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	dir := filepath.Join(s.dir, "journal")
 	w.must(os.Mkdir(dir, 0o700), unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
@@ -380,7 +381,7 @@ func TestCleaningIsTriedFourTimes(t *testing.T) {
 }
 
 // rule 61
-func TestCleaningThatKeepsFailingIsTold(t *testing.T) {
+func TestCleaningThatKeepsFailingIsReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{FailCleans: 4}))
 	p.awaitReady()
@@ -403,7 +404,7 @@ func TestCleaningThatKeepsFailingIsTold(t *testing.T) {
 		t.Error("the ready file is still there")
 	}
 
-	// What is left is found, and a later process cleans it (its fifth call).
+	// The audit finds what is left, and a later process cleans it (its fifth call).
 	if code, output := s.run("audit"); code != exitMarksFound || !strings.Contains(output, "d-1") || !strings.Contains(output, w.dir+"/first") {
 		t.Errorf("audit = %d, %s, want 3 and what is left", code, output)
 	}
@@ -426,14 +427,14 @@ func TestCleaningThatKeepsFailingIsTold(t *testing.T) {
 	}
 }
 
-// A kind with a bug must not take away the process's last words.
+// A bug in a kind must not suppress the process's termination message.
 func TestKindsThatHangOrPanic(t *testing.T) {
 	tests := []struct {
 		name    string
 		params  fakeParams
 		ready   bool
 		code    int
-		saying  string
+		message string
 		cleaned bool
 	}{
 		{"panic while injecting", fakeParams{Panic: true}, false, 0, "panic", true},
@@ -457,8 +458,8 @@ func TestKindsThatHangOrPanic(t *testing.T) {
 				t.Errorf("exit code = %d, want %d", code, test.code)
 			}
 			outcome := p.outcome()
-			if outcome.Cleaned != test.cleaned || !strings.Contains(outcome.Error, test.saying) {
-				t.Errorf("outcome = %+v, want cleaned: %t, and an error with %q", outcome, test.cleaned, test.saying)
+			if outcome.Cleaned != test.cleaned || !strings.Contains(outcome.Error, test.message) {
+				t.Errorf("outcome = %+v, want cleaned: %t, and an error with %q", outcome, test.cleaned, test.message)
 			}
 			if strings.Count(w.calls(), "clean") > 1 && test.params.HangClean {
 				t.Errorf("calls = %q: one that hangs was called beside itself", w.calls())
@@ -494,7 +495,7 @@ func TestKilledInjectorIsCleanedFromItsJournal(t *testing.T) {
 	p := s.inject(w.injection(fakeParams{}))
 	p.awaitReady()
 
-	// As long as it lives, nobody else touches its work.
+	// A running injector's work is left alone.
 	if code, output := s.run("clean"); code == 0 || !strings.Contains(output, "running injector") {
 		t.Errorf("clean beside a living injector = %d, %s, want a refusal", code, output)
 	}
@@ -537,7 +538,7 @@ func TestNextInjectorStartsFromACleanTarget(t *testing.T) {
 	w.expect("ended", "one", "two")
 }
 
-func TestConflictIsLeftAloneAndTold(t *testing.T) {
+func TestConflictIsLeftAloneAndReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{}))
 	p.awaitReady()
@@ -552,7 +553,7 @@ func TestConflictIsLeftAloneAndTold(t *testing.T) {
 	}
 }
 
-// A target that is gone with all that was done to it is cleaned.
+// A target that is gone, with all that was done to it, counts as cleaned.
 func TestTargetThatIsGoneIsCleaned(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	w, s := newWorld(t), fakeSite(t)
@@ -577,7 +578,7 @@ func TestTargetThatIsNotThereIsAFailedInjection(t *testing.T) {
 	injection.Target.Containers = []v1beta1.InjectionContainer{{Name: "app", ID: "there-is-no-such-container"}}
 	p := s.inject(injection)
 	line := p.awaitLine(v1beta1.MessageInjectionFailed)
-	if told, _ := line["error"].(string); !strings.Contains(told, "there-is-no-such-container") {
+	if message, _ := line["error"].(string); !strings.Contains(message, "there-is-no-such-container") {
 		t.Errorf("log line = %v, want it to name the container", line)
 	}
 	if w.calls() != "" || len(s.journals()) > 0 {

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger writes one JSON object per line: "level", "ts", "msg" and the keys of
-// the line. The time has the form that the other programs write, so that their
-// lines can be sorted together.
+// newLogger writes one JSON object per line: "level", "ts", "msg" and the keys of the line.
+// The time has the format of the other programs, so that their lines can be sorted
+// together.
 func newLogger(level string, to io.Writer) (*zap.Logger, error) {
 	parsed, err := zapcore.ParseLevel(level)
 	if err != nil {

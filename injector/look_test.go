@@ -14,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// leftUntil stands on the node until a time.
+// leftUntil is an object that stays on the node until a time.
 type leftUntil struct{ end time.Time }
 
 func (leftUntil) Inject(context.Context) error { return nil }
@@ -27,8 +27,8 @@ func (l leftUntil) Left(context.Context) ([]string, error) {
 	return []string{"filter eth0"}, nil
 }
 
-// rule E2: with the settings of the product an injector sees within 5 s that its
-// injection was taken off, whenever that is.
+// rule E2: with the settings of the product an injector notices within 5 s that its
+// injection was removed, at any moment.
 func TestWhatIsTakenOffIsSeenWithinFiveSeconds(t *testing.T) {
 	dir := t.TempDir()
 	for _, stood := range []time.Duration{0, time.Millisecond, 4999 * time.Millisecond, 5 * time.Second, 7 * time.Second, time.Minute} {

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package main is the program injector: it disturbs one target in one way, on
-// the target's node, and promises to take off what it put on when it is asked
-// to, at its deadline at the latest, and to say so truthfully when it cannot.
+// Package main is the program injector. It disrupts one target in one way, on the target's
+// node. It promises to undo its changes when it is asked to, at its deadline at the latest,
+// and to report truthfully when it cannot.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 // Exit codes.
 const (
 	exitOK         = 0
-	exitNotCleaned = 1 // something is left, or was not found out
+	exitNotCleaned = 1 // something is left, or the search failed
 	exitRefused    = 2 // wrong command, setting or document; nothing was changed
 	exitMarksFound = 3 // audit: something on this node carries our marks
 )
@@ -29,7 +29,7 @@ func main() {
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 
-// program is the injector with what a test replaces.
+// program is the injector with the parts that a test replaces.
 type program struct {
 	kinds          map[v1beta1.Kind]entry
 	stdout, stderr io.Writer
@@ -73,7 +73,7 @@ func (p program) run(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	if name == v1beta1.OnInitCommand {
-		return p.wait(ctx, Config{}, rest) // without settings: whatever is in a pod's environment, it shall start
+		return p.wait(ctx, Config{}, rest) // no settings are read: any environment of a pod lets it start
 	}
 	config, err := loadConfig(os.Environ())
 	if err != nil {

@@ -97,8 +97,8 @@ func TestInitialisationRefusesWhatItDoesNotUnderstand(t *testing.T) {
 			if code := p.exit(); code != exitRefused {
 				t.Errorf("exit code = %d, want %d", code, exitRefused)
 			}
-			if said := p.stdout.String() + p.stderr.String(); !strings.Contains(said, test.want) {
-				t.Errorf("it said %q, want it to name %s", said, test.want)
+			if output := p.stdout.String() + p.stderr.String(); !strings.Contains(output, test.want) {
+				t.Errorf("output = %q, want it to name %s", output, test.want)
 			}
 			if s.exists("ready") || s.exists("journal") {
 				t.Errorf("ready file %t, journal directory %t, want neither", s.exists("ready"), s.exists("journal"))
@@ -116,7 +116,7 @@ func TestUnknownParameterIsAFailedInjection(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	p := realSite(t).inject(injectionOn(v1beta1.KindContainerFailure, `{"force":true}`, made))
 	line := p.awaitLine(v1beta1.MessageInjectionFailed)
-	if told, _ := line["error"].(string); !strings.Contains(told, `"force"`) {
+	if message, _ := line["error"].(string); !strings.Contains(message, `"force"`) {
 		t.Errorf("log line = %v, want it to name the field", line)
 	}
 	p.signal(syscall.SIGTERM)
@@ -143,7 +143,7 @@ func TestMetricsSinkOfChoice(t *testing.T) {
 func TestNodeLevelLoadsNoContainer(t *testing.T) {
 	p := realSite(t).inject(injectionOn(v1beta1.KindContainerFailure, `{"forced":true}`))
 	line := p.awaitLine(v1beta1.MessageInjectionFailed)
-	if told, _ := line["error"].(string); !strings.Contains(told, "level pod") {
+	if message, _ := line["error"].(string); !strings.Contains(message, "level pod") {
 		t.Errorf("log line = %v, want: there is no container", line)
 	}
 	p.signal(syscall.SIGTERM)
@@ -392,7 +392,7 @@ func TestNetworkMarksAreFoundAndTakenOff(t *testing.T) {
 	}
 }
 
-// What fills a target's memory may not be the node's burden.
+// The process that fills a target's memory must not burden the node.
 func TestInjectorThatHoldsMemoryIsSmall(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	p := realSite(t).inject(injectionOn(v1beta1.KindMemoryPressure, `{"targetPercent":"80%"}`, made))

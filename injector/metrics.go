@@ -7,18 +7,18 @@ import "go.uber.org/zap"
 // metricCounter is a number that only grows.
 type metricCounter struct {
 	Name, Help string
-	// Label tells the parts of the number apart.
+	// Label distinguishes the parts of the number.
 	Label string
 }
 
-// What an injector counts.
+// The counters of an injector.
 var (
 	countInjected = metricCounter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
 	countCleaned  = metricCounter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}
 )
 
-// metrics counts what happens. An injector opens no port, so its counts go
-// into the log or nowhere. The zero value counts nowhere.
+// metrics counts results. An injector opens no port, so its counts reach the log or are
+// dropped. The zero value drops them.
 type metrics struct{ log *zap.Logger }
 
 func newMetrics(sink string, log *zap.Logger) metrics {

@@ -16,10 +16,10 @@ import (
 	"github.com/squall-chaos/squall/test/neverruns"
 )
 
-// refusing are the words with which the packages of the kinds refuse parameters.
+// refusing lists the phrases with which the packages of the kinds refuse parameters.
 var refusing = []string{"want ", "cannot be combined", "leave out", "Leave out", "leave one out", "works at level", "use level", "use node", "is there twice", "more than 100%", "is not a", "the limit is", "leads to", "is empty"}
 
-// notOfTheSpec are refusals in such words that depend on more than the spec.
+// notOfTheSpec has the refusals with such a phrase that depend on more than the spec.
 var notOfTheSpec = map[string]string{
 	"the kernel reports opens in version %d: want %d": "kernel",
 	"want a JSON list of hosts: %w":                   "program: what the worker writes",
@@ -41,8 +41,8 @@ var notOfTheSpec = map[string]string{
 	"dnsResolver pod: none of the pod's containers runs; use pod-fallback-node":                                                     "target: its containers",
 }
 
-// The injector refuses only what a kernel, a node or a target cannot do. Whatever else
-// it refuses has a spec in neverruns, which is refused where it is written.
+// The injector should refuse only what a kernel, a node or a target cannot do. For every
+// other refusal, neverruns has a spec that is refused where it is written.
 func TestEveryRefusalOfASpecIsMadeWhereItIsWritten(t *testing.T) {
 	texts := errorTexts(t)
 	rows := map[string]bool{}
@@ -58,14 +58,14 @@ func TestEveryRefusalOfASpecIsMadeWhereItIsWritten(t *testing.T) {
 		}
 	}
 	for _, text := range texts {
-		asked := slices.ContainsFunc(refusing, func(words string) bool { return strings.Contains(text, words) })
+		asked := slices.ContainsFunc(refusing, func(phrase string) bool { return strings.Contains(text, phrase) })
 		if asked && !rows[text] && notOfTheSpec[text] == "" {
 			t.Errorf("the injector refuses %q: have test/neverruns, the schema and Validate refuse such a spec first, or name in notOfTheSpec what it depends on", text)
 		}
 	}
 }
 
-// errorTexts are the texts of all errors of the packages of kinds.
+// errorTexts returns the texts of all errors of the packages of kinds.
 func errorTexts(t *testing.T) []string {
 	t.Helper()
 	var texts []string
@@ -113,7 +113,7 @@ func errorTextsOf(t *testing.T, file string) (texts []string) {
 	return texts
 }
 
-// literalText is a text in the source, or several that are joined by +.
+// literalText returns a text in the source, or several that are joined by +.
 func literalText(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -19,14 +19,14 @@ import (
 const (
 	// maxOutcome is how many bytes of a termination message the kubelet keeps.
 	maxOutcome = 4096
-	// maxReason keeps a reason within one line of a log and of a status.
+	// maxReason keeps a reason, in bytes, within one line of a log and of a status.
 	maxReason = 1024
-	// maxForged is how much is told of what stands in a UID's place.
+	// maxForged bounds how much of a malformed UID a report quotes, in bytes.
 	maxForged = 40
 )
 
-// reason is what the probes print while nothing is injected. Its keys
-// are those of the log line that tells the same.
+// reason is what the probes print while nothing is injected. Its keys are those of the log
+// line.
 type reason struct {
 	Message string `json:"msg"`
 	Error   string `json:"error,omitempty"`
@@ -40,8 +40,8 @@ func writeReason(path, failure string) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// writeOutcome leaves the last words of this process. It cannot do more than
-// log it if that fails, as on a machine where nobody listens.
+// writeOutcome writes the process's termination message. It logs a failure, as on a machine
+// without a kubelet.
 func writeOutcome(path string, outcome v1beta1.InjectionReport, log *zap.Logger) {
 	data, err := encodeOutcome(outcome)
 	if err == nil {
@@ -52,9 +52,9 @@ func writeOutcome(path string, outcome v1beta1.InjectionReport, log *zap.Logger)
 	}
 }
 
-// printReport prints a report of n items, as a whole for people, and leaves as much of
-// it as the kubelet keeps in the termination message. There is none where
-// nobody made the file: the command was not started in a container.
+// printReport prints the whole report of n items for people. It also writes as much of it
+// as the kubelet keeps to the termination message. Outside a container that file is
+// missing, and printReport does not create it.
 func (p program) printReport(config Config, report any, n int, cut func(keep int) any) error {
 	encoder := json.NewEncoder(p.stdout)
 	encoder.SetEscapeHTML(false)
@@ -74,8 +74,8 @@ func (p program) printReport(config Config, report any, n int, cut func(keep int
 	return err
 }
 
-// encodeFitting encodes a report with as many of its n items as maxOutcome
-// bytes hold. Reports can be encoded, whatever is in them.
+// encodeFitting encodes a report with as many of its n items as fit into maxOutcome bytes.
+// Encoding a report cannot fail, whatever its content.
 func encodeFitting(n int, cut func(keep int) any) []byte {
 	encode := func(keep int) []byte {
 		data, _ := json.Marshal(cut(keep))
@@ -85,9 +85,9 @@ func encodeFitting(n int, cut func(keep int) any) []byte {
 	return encode(tooMany)
 }
 
-// encodeOutcome makes a document of at most maxOutcome bytes: the kubelet would
-// cut a longer one in the middle. It shortens what is said, never whether it
-// was cleaned.
+// encodeOutcome makes a document of at most maxOutcome bytes: the kubelet would cut a
+// longer one in the middle. It shortens texts and lists, but always keeps whether the
+// injection was cleaned.
 func encodeOutcome(outcome v1beta1.InjectionReport) ([]byte, error) {
 	outcome.Error = text.Shorten(text.Line(outcome.Error), maxOutcome/2)
 	all := outcome.Left
@@ -101,7 +101,7 @@ func encodeOutcome(outcome v1beta1.InjectionReport) ([]byte, error) {
 			return data, err
 		}
 		if keep == 0 {
-			// Characters that JSON spells out can make a text six times as long.
+			// Characters that JSON escapes can make a text six times as long.
 			outcome.Error = text.Shorten(outcome.Error, len(outcome.Error)/2)
 			keep++
 		}

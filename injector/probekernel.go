@@ -14,14 +14,14 @@ type kernelReport struct {
 	Kinds  map[string]kindReport `json:"kinds"`
 }
 
-// kindReport has one of both: what the kernel offers, or what it lacks.
+// kindReport has either what the kernel offers, or what it lacks.
 type kindReport struct {
 	Offers string `json:"offers,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
 
-// probeKernel tells what an injection of each kind would find. It changes
-// nothing and succeeds also where the kernel offers little.
+// probeKernel reports what an injection of each kind would find. It changes nothing, and
+// succeeds also on a kernel that offers little.
 func (p program) probeKernel(_ context.Context, config Config, _ []string) int {
 	report := kernelReport{Kernel: target.KernelRelease(), Kinds: map[string]kindReport{}}
 	for kind, entry := range p.kinds {
@@ -38,7 +38,7 @@ func probeKind(kind entry) kindReport {
 	if err != nil {
 		return kindReport{Error: err.Error()}
 	}
-	able, ok := made.(prober)
+	able, ok := made.(kernelProber)
 	if !ok {
 		return kindReport{Offers: "needs nothing special"}
 	}

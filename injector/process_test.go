@@ -28,7 +28,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// withFakes makes this test binary be the injector with the kinds of fake_test.go.
+// withFakes makes this test binary run as the injector with the kinds of fake_test.go.
 const withFakes = "INJECTOR_TEST_WITH_FAKES"
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ var built struct {
 	err  error
 }
 
-// realBinary builds the product once, or takes one that is built.
+// realBinary builds the product once, or uses an existing build.
 func realBinary(t *testing.T) string {
 	t.Helper()
 	if ready := os.Getenv("SQUALL_TEST_INJECTOR"); ready != "" {
@@ -79,7 +79,7 @@ func realBinary(t *testing.T) string {
 type site struct {
 	t      *testing.T
 	binary string
-	// real is whether that is the product.
+	// real is true if the tests run the product.
 	real bool
 	dir  string
 	env  []string
@@ -94,7 +94,7 @@ func newSite(t *testing.T, binary string, env ...string) *site {
 		"SQUALL_REASON_FILE=" + filepath.Join(dir, "reason"),
 		"SQUALL_TERMINATION_LOG=" + filepath.Join(dir, "termination"),
 		"SQUALL_CLEAN_BACKOFF=2ms",
-		"SQUALL_GUARD=false", // or nothing would be left to look at, and to clean
+		"SQUALL_GUARD=false", // a guard would clean what the tests look at
 	}, env...)}
 }
 
@@ -178,7 +178,7 @@ func (s *site) run(args ...string) (code int, stdout string) {
 	return p.exit(), p.stdout.String()
 }
 
-// audit is what the subcommand audit says.
+// audit returns the output of the subcommand audit.
 func (s *site) audit(args ...string) v1beta1.Audit {
 	s.t.Helper()
 	code, output := s.run(append([]string{"audit"}, args...)...)
@@ -255,8 +255,7 @@ func (p *process) lines() []map[string]any {
 	return lines
 }
 
-// messages are the messages of the log lines, in order.
-// messages are those of the log, without what was measured.
+// messages returns the messages of the log lines in order, without those of measurements.
 func (p *process) messages() []string {
 	var messages []string
 	for _, line := range p.lines() {
@@ -292,7 +291,7 @@ func (p *process) outcome() v1beta1.InjectionReport {
 	return outcome
 }
 
-// ending is the outcome without what was measured.
+// ending returns the outcome without the measurement.
 func (p *process) ending() v1beta1.InjectionReport {
 	p.t.Helper()
 	outcome := p.outcome()
@@ -332,8 +331,8 @@ func injectionOn(kind v1beta1.Kind, params string, containers ...*testcontainer.
 	return injection
 }
 
-// untilInTime tries with a time to come, a whole second, that is further away each
-// time, until this machine gets ready before it.
+// untilInTime tries with a time in the future, a whole second, further away each time,
+// until this machine is ready before it.
 func untilInTime(t *testing.T, try func(coming time.Time) (inTime bool)) {
 	t.Helper()
 	for lead := 3 * time.Second; !try(time.Now().Add(lead).Truncate(time.Second)); lead *= 4 {

@@ -18,20 +18,20 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// prover is an injector that measures whether its fault acts. Every kind is one.
+// prover is an injector that measures whether its fault acts. All kinds implement it.
 type prover interface {
-	// Prove says what was measured since Inject, with the figures in a short text.
-	// It changes nothing, and takes no longer than a look into the kernel.
+	// Prove returns the effect measured since Inject, with the figures in a short text. It
+	// changes nothing and only reads the kernel's counters.
 	Prove(context.Context) (v1beta1.EffectState, string, error)
 }
 
 const (
 	// proveTimeout bounds one measurement.
 	proveTimeout = 2 * time.Second
-	// doubtful is how many looks in a row must see the fault act, or not act, before
-	// either is believed over the other: what a target does changes from look to look.
-	doubtful = 3
-	// figuresEvery is how often figures are logged that have changed.
+	// turnThreshold is how many checks in a row must see the fault act, or not act, before the
+	// state changes. A target's activity differs from check to check.
+	turnThreshold = 3
+	// figuresEvery is the shortest time between two log lines with changed figures.
 	figuresEvery = time.Minute
 	// maxEvidence is the longest text of figures, in bytes.
 	maxEvidence = 256
@@ -40,11 +40,11 @@ const (
 // proof is what is known of the effect of an injection.
 type proof struct {
 	effect v1beta1.Effect // the zero value: nothing was measured
-	// doubts counts the looks in a row that saw another state.
+	// doubts counts the checks in a row that saw another state.
 	doubts int
 }
 
-// after is the proof after one more look, and whether the state turned.
+// after returns the proof after one more check, and whether the state changed.
 func (p proof) after(state v1beta1.EffectState, evidence string, now time.Time) (proof, bool) {
 	evidence = text.Shorten(evidence, maxEvidence)
 	known := p.effect.State
@@ -53,21 +53,21 @@ func (p proof) after(state v1beta1.EffectState, evidence string, now time.Time) 
 		p.effect.Evidence, p.doubts = evidence, 0
 		return p, false
 	case known == v1beta1.EffectProven && state == v1beta1.EffectNothingMatchedYet:
-		return p, false // it was put on anew, as by a pulse, and counts from the beginning
+		return p, false // it was injected again, as after a pulse, and counts from the beginning
 	case known == v1beta1.EffectProven && state == v1beta1.EffectIneffective, known == v1beta1.EffectIneffective && state == v1beta1.EffectProven:
-		if p.doubts++; p.doubts < doubtful {
+		if p.doubts++; p.doubts < turnThreshold {
 			return p, false
 		}
 	}
 	return proof{effect: v1beta1.Effect{State: state, Evidence: evidence, Since: metav1.NewTime(now.Truncate(time.Second))}}, true
 }
 
-// worse tells whether somebody must be told of a state: of the others it is asked.
+// worse is true for a state that must be reported at once. The others are read on request.
 func worse(state v1beta1.EffectState) bool {
 	return state == v1beta1.EffectLost || state == v1beta1.EffectIneffective
 }
 
-// prove measures what is in force. What cannot be measured leaves the proof as it is.
+// prove measures the injection in force. After an error the proof stays as it is.
 func (l *lifecycle) prove(ctx context.Context) {
 	kind, ok := l.kind().(prover)
 	if !ok || l.session.over || l.injection.DryRun {
@@ -86,40 +86,40 @@ func (l *lifecycle) prove(ctx context.Context) {
 	l.see(state, evidence)
 }
 
-// see takes down what was measured, and says so when it turned.
+// see records a measurement, and reports a change of state.
 func (l *lifecycle) see(state v1beta1.EffectState, evidence string) {
 	next, turned := l.proof.after(state, evidence, time.Now())
 	before := l.proof.effect.Evidence
 	l.proof = next
 	switch {
 	case turned:
-		l.tellEffect(v1beta1.MessageEffect)
+		l.logEffect(v1beta1.MessageEffect)
 		if !worse(state) {
 			return
 		}
-		if err := tellTurn(l.config, next.effect); err != nil {
+		if err := reportTurn(l.config, next.effect); err != nil {
 			l.log.Warn("the readiness probe cannot report that the effect changed", zap.String("reason", err.Error()))
 		}
 	case before != evidence && time.Since(l.figures) >= figuresEvery:
-		l.tellEffect(v1beta1.MessageFigures)
+		l.logEffect(v1beta1.MessageFigures)
 	}
 }
 
-// lose takes down that something else took the fault off.
-func (l *lifecycle) lose(why string) {
+// recordLoss records that something else removed the fault.
+func (l *lifecycle) recordLoss(why string) {
 	if l.proof.effect.State != "" && !l.injection.DryRun {
 		l.see(v1beta1.EffectLost, why)
 	}
 }
 
-// tellEffect logs one v1beta1.EffectLine.
-func (l *lifecycle) tellEffect(message string) {
+// logEffect logs one v1beta1.EffectLine.
+func (l *lifecycle) logEffect(message string) {
 	e := l.proof.effect
 	l.figures = time.Now()
 	l.log.Info(message, zap.String("state", string(e.State)), zap.String("evidence", e.Evidence), zap.String("since", e.Since.UTC().Format(time.RFC3339)))
 }
 
-// lastEffect is the effect for the report, with the figures of the end.
+// lastEffect returns the effect for the report, with the final figures.
 func (l *lifecycle) lastEffect() *v1beta1.Effect {
 	if l.proof.effect.State == "" {
 		return nil
@@ -127,17 +127,17 @@ func (l *lifecycle) lastEffect() *v1beta1.Effect {
 	return &l.proof.effect
 }
 
-// turnFile is there from a turn for the worse until a probe has told it.
+// turnFile exists from a turn for the worse until a probe has reported it.
 func (c Config) turnFile() string { return c.ReadyFile + "_turned" }
 
-// tellTurn has the next readiness probe fail, and no other: the chaos pod is not
-// ready for one period of it, which whoever watches chaos pods is told of.
-func tellTurn(config Config, effect v1beta1.Effect) error {
+// reportTurn makes only the next readiness probe fail. The chaos pod is not ready for one
+// period of the probe, and every watcher of chaos pods is notified of that.
+func reportTurn(config Config, effect v1beta1.Effect) error {
 	message := fmt.Sprintf("{\"msg\":%q,\"state\":%q}\n", v1beta1.MessageEffect, effect.State)
 	return os.WriteFile(config.turnFile(), []byte(message), 0o644)
 }
 
-// takeTurn is that message, once; empty for none.
+// takeTurn returns that message once, empty for none.
 func takeTurn(config Config) string {
 	message, err := os.ReadFile(config.turnFile())
 	if errors.Is(err, fs.ErrNotExist) || removeStale(config.turnFile()) != nil {

@@ -30,7 +30,7 @@ func TestWhenAnEffectTurns(t *testing.T) {
 	type states = []v1beta1.EffectState
 	for _, test := range []struct {
 		name       string
-		seen, want states // want are the turns
+		seen, want states // want has the changes of state
 	}{
 		{"what is seen first counts", states{nothing}, states{nothing}},
 		{"the same again is no turn", states{nothing, nothing, proven, proven}, states{nothing, proven}},
@@ -69,8 +69,8 @@ func TestFiguresOfAStateAreTheNewest(t *testing.T) {
 	}
 }
 
-// takeOff takes the fault of an injector off behind its back.
-var takeOff = map[v1beta1.Kind]func(t *testing.T, p *process, made *testcontainer.Container){
+// removeFault removes the fault of an injector without its knowledge.
+var removeFault = map[v1beta1.Kind]func(t *testing.T, p *process, made *testcontainer.Container){
 	v1beta1.KindCPUPressure:    killMarked,
 	v1beta1.KindMemoryPressure: killMarked,
 	v1beta1.KindDiskFailure:    killMarked,
@@ -94,7 +94,7 @@ var takeOff = map[v1beta1.Kind]func(t *testing.T, p *process, made *testcontaine
 	},
 }
 
-// What cannot be taken off: it is done in a moment.
+// momentary lists the kinds whose effect cannot be removed: it happens in a moment.
 var momentary = []v1beta1.Kind{v1beta1.KindContainerFailure, v1beta1.KindNodeFailure}
 
 // rules E2, E3: with the settings of the product, on a real kernel.
@@ -114,7 +114,7 @@ func TestEffectTakenOffIsLost(t *testing.T) {
 			p := s.inject(injection)
 			p.awaitReady()
 			p.awaitEffect("") // any
-			takeOff[kind](t, p, made)
+			removeFault[kind](t, p, made)
 			var evidence string
 			patience.Promise(t, "E2", 5*time.Second, "the effect is lost", func() (err error) {
 				evidence, err = p.effect(v1beta1.EffectLost)
@@ -145,7 +145,7 @@ func TestEffectTakenOffIsLost(t *testing.T) {
 	}
 }
 
-// Whoever cannot be taken off says in the end what it did.
+// A kind whose effect cannot be removed reports at its end what it did.
 func TestMomentaryEffectIsProvenInTheEnd(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	s := realSite(t)
@@ -194,7 +194,7 @@ func killMarked(t *testing.T, p *process, _ *testcontainer.Container) {
 	}
 }
 
-// detach takes off every BPF link of programs of this name.
+// detach removes every BPF link of programs of this name.
 func detach(t *testing.T, program string) (detached int) {
 	var links link.Iterator
 	defer links.Close()
@@ -220,8 +220,9 @@ func detach(t *testing.T, program string) (detached int) {
 	return detached
 }
 
-// deleteTable deletes the table of the packet filter that redirects questions. It is
-// the injector's own, and the kernel takes that from its sockets alone: so from there.
+// deleteTable deletes the table of the packet filter that redirects questions. The injector
+// owns it, and the kernel accepts the deletion from the owner's sockets only, so the test
+// borrows one.
 func deleteTable(t *testing.T, p *process, _ *testcontainer.Container) {
 	const batchBegin, batchEnd, deleteTable, nftables = 0x10, 0x11, 2, 10
 	name := append([]byte(redirect.TableOf(p.injection)), 0)
@@ -251,7 +252,8 @@ func deleteTable(t *testing.T, p *process, _ *testcontainer.Container) {
 			continue
 		}
 		if protocol, _ := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PROTOCOL); protocol == unix.NETLINK_NETFILTER {
-			_ = unix.Sendto(socket, batch, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) // another one may be the owner
+			// Another socket may be the owner.
+			_ = unix.Sendto(socket, batch, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 		}
 		unix.Close(socket)
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// knownEvery is how often ready looks while it waits.
+// knownEvery is the interval at which ready checks while it waits.
 const knownEvery = 20 * time.Millisecond
 
-// ready is what the startup probe and the readiness probe execute (rules 32,
-// 33): it tests the ready file and prints the reason while there is none. The
-// kubelet shows what a failed probe prints, so the reason is seen while the
-// injector still runs. The startup probe has it wait until either is known.
+// ready is the command of the startup probe and the readiness probe (rules 32, 33). It
+// tests the ready file and prints the reason while there is none. The kubelet shows the
+// output of a failed probe, so the reason is visible while the injector still runs. For the
+// startup probe it waits until either is known.
 func (p program) ready(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("ready", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
@@ -28,14 +28,14 @@ func (p program) ready(ctx context.Context, config Config, args []string) int {
 	until := time.Now().Add(*wait)
 	for !exists(config.ReadyFile) && !exists(config.ReasonFile) && time.Now().Before(until) && sleep(ctx, knownEvery) {
 	}
-	turned := takeTurn(config) // told by any probe that fails
+	turned := takeTurn(config) // any failing probe reports it
 	if exists(config.ReadyFile) {
 		if turned != "" {
-			fmt.Fprint(p.stdout, turned) // it is ready again when the next one asks
+			fmt.Fprint(p.stdout, turned) // the next probe finds it ready again
 			return exitNotCleaned
 		}
 		if err := noteAsked(config); err != nil {
-			fmt.Fprintln(p.stderr, err) // it is ready all the same
+			fmt.Fprintln(p.stderr, err) // it is ready despite the error
 		}
 		return exitOK
 	}

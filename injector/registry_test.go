@@ -18,7 +18,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// parts are what a kind consists of, each with the kinds that it is there for.
+// parts are the parts of kinds, each with the kinds that have it.
 type parts struct {
 	rows     []v1beta1.KindRow
 	registry map[v1beta1.Kind]entry
@@ -29,10 +29,10 @@ type parts struct {
 	pages, samples       []v1beta1.Kind
 }
 
-// noKinds are the names in these folders that are no kind's.
+// noKinds are the names in these folders that belong to no kind.
 var noKinds = []v1beta1.Kind{"README", "disruption-cron", "disruption-rollout", "disruption-scenario", "emergency-stop", "game-day", "pod-operations", "steady-state"}
 
-// realParts are those of the product.
+// realParts returns the parts of the product.
 func realParts(t *testing.T) parts {
 	p := parts{
 		rows: v1beta1.KindTable(), registry: registry,
@@ -66,7 +66,7 @@ func kindsNamed(t *testing.T, pattern string) []v1beta1.Kind {
 	return kinds
 }
 
-// gaps names every half kind: what there is without the rest of it.
+// gaps names every incomplete kind: the parts that exist without the others.
 func (p parts) gaps() []string {
 	var gaps []string
 	missing := func(kind v1beta1.Kind, found bool, what string) {
@@ -113,8 +113,7 @@ func proves(e entry) bool {
 	return err == nil && proves
 }
 
-// A kind that can be asked for is complete, and nothing is there of one that an
-// injector does not carry out.
+// Every kind of the API is complete, and a kind without an injector has none of its parts.
 func TestEveryKindIsComplete(t *testing.T) {
 	for _, gap := range realParts(t).gaps() {
 		t.Error(gap)
@@ -128,7 +127,7 @@ func TestEveryKindIsComplete(t *testing.T) {
 	}
 }
 
-// The test above would be worth nothing if it did not see each of these.
+// The test above must detect each of these gaps.
 func TestAKindThatIsHalfThereIsNamed(t *testing.T) {
 	const kind = v1beta1.KindNetwork
 	without := func(kinds []v1beta1.Kind) []v1beta1.Kind {
@@ -184,7 +183,7 @@ func everyFault() []v1beta1.Fault {
 	return faults.Requested()
 }
 
-// checkParameters looks whether injector and API mean the same parameters.
+// checkParameters checks that injector and API mean the same parameters.
 func checkParameters(t *testing.T, fault v1beta1.Fault) {
 	document, err := fault.Document()
 	if err != nil {
@@ -199,7 +198,7 @@ func checkParameters(t *testing.T, fault v1beta1.Fault) {
 	}
 }
 
-// checkSample looks whether the sample of a kind asks for it.
+// checkSample checks that the sample of a kind uses it.
 func checkSample(t *testing.T, row v1beta1.KindRow) {
 	text, err := os.ReadFile(filepath.Join("../deploy/samples", string(row.Kind)+".yaml"))
 	if err != nil {

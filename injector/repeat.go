@@ -54,7 +54,7 @@ func (l *lifecycle) actAgain(ctx context.Context) error {
 		return err
 	}
 	l.current = renewed
-	if err := l.takeOff(ctx); err != nil {
+	if err := l.cleanCurrent(ctx); err != nil {
 		return err
 	}
 	return l.injectAgain(ctx)

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// Container failure ends what runs once, or every interval as often as it may; a
-// container that was started again is left alone until its turn comes.
+// Container failure ends the running containers once, or every interval up to its limit. A
+// restarted container runs until the next turn.
 func TestContainerFailureTakesItsTurns(t *testing.T) {
 	tests := []struct {
 		name, params string
@@ -28,7 +28,7 @@ func TestContainerFailureTakesItsTurns(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			made := testcontainer.Start(t, testcontainer.Sleeps...)
-			name := "app-" + made.ID // so that no other test's container is taken for it
+			name := "app-" + made.ID // no other test's container has this name
 			running := asKubelet(t, name, testcontainer.Sleeps...)
 			s := realSite(t)
 			injection := injectionOn(v1beta1.KindContainerFailure, test.params, running)
@@ -43,7 +43,7 @@ func TestContainerFailureTakesItsTurns(t *testing.T) {
 					p.awaitReady()
 				}
 				if ended < test.want {
-					p.awaitLine("passed over") // nobody is there to be ended
+					p.awaitLine("passed over") // no container runs
 				}
 				running = asKubelet(t, name, testcontainer.Sleeps...)
 				if ended == test.want {
@@ -63,8 +63,8 @@ func TestContainerFailureTakesItsTurns(t *testing.T) {
 	}
 }
 
-// A container that has begun to ignore the signal is told of, as at the first turn.
-func TestTurnWithoutEffectIsTold(t *testing.T) {
+// A container that has begun to ignore the signal is reported, as at the first turn.
+func TestTurnWithoutEffectIsReported(t *testing.T) {
 	running := testcontainer.Start(t, testcontainer.ExitsOnTerm...)
 	name := "app-" + running.ID
 	first := asKubelet(t, name, "sh", "-c", `trap "exit 3" TERM; while :; do sleep 0.1; done`)

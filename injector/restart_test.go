@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// A container that was away for long is looked for rarely, and yet found as soon as
-// it starts.
+// The injector searches rarely for a container that was away for long, and still finds it
+// as soon as it starts.
 func TestAStartIsSeenInThePodsCgroup(t *testing.T) {
 	first := testcontainer.Start(t, testcontainer.Sleeps...)
 	loaded, err := target.Load(t.Context(), v1beta1.Injection{Level: v1beta1.LevelPod, Target: v1beta1.InjectionTarget{

@@ -18,11 +18,11 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// cleanRetries is how often a failed cleaning is tried again (rule 60).
+// cleanRetries is how often a failed cleaning is retried (rule 60).
 const cleanRetries = 3
 
-// errHangs says that a kind did not return long after it was asked to. Calling
-// it again beside itself could do harm, so nobody does.
+// errHangs means that a kind did not return long after it was asked to. A second call
+// beside the first could do harm, so the injector makes none.
 var errHangs = errors.New("it does not return")
 
 // session is one kind on one target, with the journal of both.
@@ -32,8 +32,8 @@ type session struct {
 	injector injector // nil when there is nothing in this kernel
 	over     bool     // cleaned, and the journal removed
 
-	// found lists the objects that were seen after the last cleaning, auditErr is
-	// why they could not be looked for.
+	// found lists the objects seen after the last cleaning. auditErr is why that search
+	// failed.
 	found    []string
 	auditErr error
 }
@@ -48,7 +48,7 @@ func prepare(ctx context.Context, config Config, kind entry, injection v1beta1.I
 	return prepareOn(config, kind, t)
 }
 
-// prepareOn is prepare for a target that was found already.
+// prepareOn is prepare for a target that is already known.
 func prepareOn(config Config, kind entry, t *target.Target) (*session, error) {
 	j, err := journal.Open(config.JournalDir, t)
 	if err != nil {
@@ -64,11 +64,11 @@ func prepareOn(config Config, kind entry, t *target.Target) (*session, error) {
 	return s, nil
 }
 
-// refuseSecond refuses to do to a target what another disruption does, or left
-// there: both would change the same things, and neither could put back what was
-// there before both. Whoever chooses targets sees to it as well; that one may have
-// been told by a person that nothing is left. The journal of this injection is on
-// the disk before: of two that begin together at least one sees the other.
+// refuseSecond refuses a target that another disruption acts on, or left changed. Both
+// would change the same objects, and neither could restore the original values. The worker
+// checks this as well, but a person may have released the other disruption by mistake. The
+// journal of this injection is on the disk before the check: of two that begin together at
+// least one sees the other.
 func refuseSecond(config Config, injection v1beta1.Injection) error {
 	if injection.DryRun {
 		return nil
@@ -95,8 +95,8 @@ func refuseSecond(config Config, injection v1beta1.Injection) error {
 	return nil
 }
 
-// recoverSession makes the session of an earlier process out of its journal. It
-// returns fs.ErrNotExist, wrapped, when there is none.
+// recoverSession makes the session of an earlier process from its journal. It returns
+// fs.ErrNotExist, wrapped, when there is none.
 func recoverSession(config Config, kinds map[v1beta1.Kind]entry, injection v1beta1.Injection) (*session, error) {
 	j, err := journal.Reopen(config.JournalDir, injection)
 	if err != nil {
@@ -134,8 +134,7 @@ func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry
 	return &session{target: t, journal: j, injector: made}, nil
 }
 
-// cleanWithRetries cleans, each time bounded, and removes the journal after a
-// success.
+// cleanWithRetries cleans, each attempt bounded, and removes the journal after a success.
 func (s *session) cleanWithRetries(ctx context.Context, config Config, log *zap.Logger) error {
 	return withRetries(ctx, config, log, func() error { return bounded(ctx, config.CleanTimeout, s.clean) })
 }
@@ -160,8 +159,8 @@ func withRetries(ctx context.Context, config Config, log *zap.Logger, f func() e
 	return fmt.Errorf("clean, tried %d times: %w", 1+cleanRetries, err)
 }
 
-// clean cleans once and then looks whether anything is left, which a kind that
-// says it succeeded may have overlooked. The journal stays until nothing is.
+// clean cleans once and then searches for what is left, which the kind may have overlooked.
+// The journal stays until nothing is left.
 func (s *session) clean(ctx context.Context) error {
 	if s.over {
 		return nil
@@ -169,7 +168,7 @@ func (s *session) clean(ctx context.Context) error {
 	if s.injector == nil {
 		return s.remove()
 	}
-	err := s.takeOff(ctx)
+	err := s.cleanKind(ctx)
 	s.found, s.auditErr = s.injector.Left(ctx)
 	if err != nil {
 		gone, goneErr := s.target.Gone()
@@ -184,8 +183,8 @@ func (s *session) clean(ctx context.Context) error {
 	return s.remove()
 }
 
-// remove removes the record. One on a disk that cannot be written stays: nobody can take
-// it away, and that is no reason to wait for a person when all else is gone.
+// remove removes the record. On a disk that cannot be written the record stays, and remove
+// returns nil: everything else is gone, and a person could not remove it either.
 func (s *session) remove() error {
 	err := s.journal.Remove()
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO) {
@@ -196,16 +195,16 @@ func (s *session) remove() error {
 	return err
 }
 
-// takeOff cleans what was injected; a dry run injected nothing.
-func (s *session) takeOff(ctx context.Context) error {
+// cleanKind cleans what was injected; a dry run injected nothing.
+func (s *session) cleanKind(ctx context.Context) error {
 	if s.journal.Record().Injection.DryRun {
 		return nil
 	}
 	return s.injector.Clean(ctx)
 }
 
-// left names what a failed cleaning leaves behind: what was seen or, if that is
-// not known, what the journal tells.
+// left names what a failed cleaning leaves behind: the objects found or, if the search
+// failed, the objects in the journal.
 func (s *session) left() []string {
 	names := append([]string{"journal " + s.journal.Path()}, s.found...)
 	if len(s.found) > 0 && s.auditErr == nil {
@@ -217,16 +216,15 @@ func (s *session) left() []string {
 	return names
 }
 
-// bounded runs f with a time limit and gives up waiting for it at twice that.
+// bounded runs f with a time limit, and stops waiting for it at twice that.
 func bounded(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return watched(ctx, limit, f)
 }
 
-// watched runs f, and stops waiting for it when it goes on for longer than
-// patience after ctx was done. A panic in f is an error: what was injected must
-// be cleaned whatever bug there is.
+// watched runs f, and stops waiting for it when it runs for longer than patience after ctx
+// was done. A panic in f becomes an error: the injection must be cleaned despite a bug.
 func watched(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -27,8 +27,8 @@ import (
 	"github.com/squall-chaos/squall/test/sample"
 )
 
-// stacked are the kinds as they meet on one target: with parameters whose effect
-// can be measured while the other acts.
+// stacked are the kinds as they meet on one target: with parameters whose effect can be
+// measured while the other acts.
 var stacked = []workload{
 	{name: "container-failure", kind: v1beta1.KindContainerFailure, params: `{"forced":true}`},
 	{name: "cpu-pressure", kind: v1beta1.KindCPUPressure, params: `{"count":"10%"}`},
@@ -51,9 +51,8 @@ var stacked = []workload{
 		params: `{"path":"/","throttling":{"readBytesPerSec":10485760}}`},
 }
 
-// pairs are all that can meet on one target of this machine, each once: the kinds
-// of either level. A container failure comes last, since it ends what the other
-// one disturbs.
+// pairs returns each pair of kinds of one level that can meet on a target of this machine.
+// A container failure comes second, since it ends what the other one disrupts.
 func pairs() [][2]workload {
 	var all [][2]workload
 	for n, a := range stacked {
@@ -75,10 +74,10 @@ func possible(w workload) bool {
 	return slices.ContainsFunc(workloads(), func(known workload) bool { return known.kind == w.kind && known.level == w.level })
 }
 
-// Two disruptions on one target do what the table says: both act, whichever ends
-// first the other goes on, and nothing is left of either, also when both injectors
-// are killed and whichever is cleaned first; or the second is refused in words and
-// the first untouched.
+// Two disruptions on one target do what the table of pairs defines. Either both act, and
+// when one ends the other continues. Nothing is left of either, also when both injectors
+// are killed, in either order of cleaning. Or the second is refused with a reason and the
+// first stays as it is.
 func TestTwoDisruptionsOnOneTarget(t *testing.T) {
 	seed := sample.Of(t, *seed)
 	for _, pair := range pairs() {
@@ -94,7 +93,7 @@ func TestTwoDisruptionsOnOneTarget(t *testing.T) {
 			case v1beta1.Stack(m.first.workload.kind, m.second.workload.kind).Refused:
 				want := fmt.Sprintf("disruption shop/slow (%s) has this fault on this target", m.first.uid())
 				if pair[0].kind == v1beta1.KindContainerFailure {
-					want = m.first.target.ID // is gone, which is seen before
+					want = m.first.target.ID // its container is gone, which is checked first
 				}
 				m.refuses(t, want)
 			case m.second.workload.kind == v1beta1.KindContainerFailure:
@@ -114,7 +113,7 @@ func TestOneKindOnANodeAndOnItsPod(t *testing.T) {
 		named[w.name] = w
 	}
 	network := named["network of a node"]
-	network.level = "" // here the pod is in its node's network, where two queues are refused
+	network.level = "" // on a node's network two queues are refused, and this pod uses it
 	for node, pod := range map[string]workload{
 		"cpu-pressure of a node": named["cpu-pressure"], "memory-pressure of a node": named["memory-pressure"],
 		"disk-failure of a node": named["disk-failure by fanotify"], "network of a node": network,
@@ -129,25 +128,25 @@ func TestOneKindOnANodeAndOnItsPod(t *testing.T) {
 	}
 }
 
-// What disk failure has covered has no disk, and who wants to limit that is told.
+// A path covered by disk failure has no disk. Disk pressure on it is refused with a reason.
 func TestDiskPressureOfACoveredPathIsRefused(t *testing.T) {
 	covers := workload{name: "disk-failure by mounts", kind: v1beta1.KindDiskFailure, params: `{"paths":["/etc/hostname"]}`}
 	limits := workload{name: "disk-pressure", kind: v1beta1.KindDiskPressure, params: `{"path":"/etc/hostname","throttling":{"readBytesPerSec":10485760}}`}
 	meet(t, covers, limits).refuses(t, "/etc/hostname")
 }
 
-// What an application was told is taken back while all of its packets are lost.
-func TestApplicationIsToldWhileItsPacketsAreLost(t *testing.T) {
+// The injector can end a gRPC disruption while all packets of its application are lost.
+func TestGRPCEndsWhileAllPacketsAreLost(t *testing.T) {
 	grpc, lossy := workloadNamed(t, "grpc-disruption"), workloadNamed(t, "network by tcx")
 	m := meet(t, grpc, lossy)
 	before := m.state()
 	lost := m.second.begin()
-	told := acting{m.first.inject(m.first.injection), m.first}
-	told.awaitReady()
+	disrupted := acting{m.first.inject(m.first.injection), m.first}
+	disrupted.awaitReady()
 	lost.ends()
-	told.acts(t)
+	disrupted.acts(t)
 	lost = m.second.begin()
-	told.ends()
+	disrupted.ends()
 	lost.ends()
 	m.expectClean(t, before)
 }
@@ -158,18 +157,19 @@ type meeting struct{ first, second *arena }
 func meet(t *testing.T, first, second workload) meeting {
 	t.Helper()
 	if second.kind == v1beta1.KindGRPC {
-		first, second = second, first // whose target is an application
+		first, second = second, first // the first one's target is an application
 	}
 	a := newArena(t, first)
 	b := &arena{site: realSite(t), workload: second, target: a.target, neighbour: a.neighbour}
-	if err := os.Mkdir(b.file("journal"), 0o700); err != nil { // the node has one, that of the first
+	// A node has one journal directory, that of the first.
+	if err := os.Mkdir(b.file("journal"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	b.env = append(slices.DeleteFunc(b.env, func(line string) bool { return strings.HasPrefix(line, "SQUALL_JOURNAL_DIR=") }),
 		"SQUALL_JOURNAL_DIR="+a.file("journal"))
 	b.address()
 	b.injection.Disruption = v1beta1.DisruptionRef{Namespace: "shop", Name: "other", UID: types.UID("e-" + a.neighbour.ID)}
-	if second.kind != first.kind { // or it is there
+	if second.kind != first.kind { // else it exists
 		b.furnish(t)
 	}
 	b.raise(t)
@@ -179,7 +179,7 @@ func meet(t *testing.T, first, second workload) meeting {
 	return meeting{a, b}
 }
 
-// endsInEitherOrder has each of the two end while the other one acts.
+// endsInEitherOrder ends each of the two while the other one acts.
 func (m meeting) endsInEitherOrder(t *testing.T) {
 	t.Helper()
 	before := m.state()
@@ -195,7 +195,7 @@ func (m meeting) endsInEitherOrder(t *testing.T) {
 	m.expectClean(t, before)
 }
 
-// isCleanedInEitherOrder has both injectors killed, and cleaners in both orders.
+// isCleanedInEitherOrder kills both injectors, and cleans in both orders.
 func (m meeting) isCleanedInEitherOrder(t *testing.T) {
 	t.Helper()
 	for _, order := range [][]*arena{{m.first, m.second}, {m.second, m.first}} {
@@ -212,7 +212,7 @@ func (m meeting) isCleanedInEitherOrder(t *testing.T) {
 	}
 }
 
-// refuses wants the second one refused in these words, and the first to go on.
+// refuses wants the second one refused with this text, and the first to continue.
 func (m meeting) refuses(t *testing.T, want string) {
 	t.Helper()
 	before := m.state()
@@ -231,9 +231,8 @@ func (m meeting) refuses(t *testing.T, want string) {
 	m.expectClean(t, before)
 }
 
-// endsTheContainer wants the first one to end as ever when the second has taken its
-// container along. That it acts on the next container is what
-// TestContainerThatRestartsIsDisturbedAgain is about.
+// endsTheContainer wants the first one to end normally when the second has ended its
+// container. TestContainerThatRestartsIsDisturbedAgain covers the next container.
 func (m meeting) endsTheContainer(t *testing.T) {
 	t.Helper()
 	first, second := m.first.begin(), m.second.begin()
@@ -250,13 +249,13 @@ func (m meeting) endsTheContainer(t *testing.T) {
 	}
 }
 
-// ownFlow is a connection that is tracked and that a test made, not an injector.
+// ownFlow matches a tracked connection of a test, not of an injector.
 var ownFlow = regexp.MustCompile(`(?m)^tracked: .*:(9|50051|7359) by way of .*\n`)
 
 func (m meeting) state() string {
 	var ignored []string
 	if m.first.workload.kind == v1beta1.KindGRPC {
-		ignored = []string{"tasks", "cgroup.threads"} // the application starts threads as it likes
+		ignored = []string{"tasks", "cgroup.threads"} // the application starts threads at any time
 	}
 	return ownFlow.ReplaceAllString(m.first.state(ignored...)+m.second.state(ignored...), "")
 }
@@ -303,7 +302,8 @@ func (p acting) ends() {
 	}
 }
 
-// settle waits until what reverts itself is gone, so that the cleaner finds the rest.
+// settle waits until effects that revert themselves are gone, so that the cleaner finds the
+// rest.
 func (a *arena) settle(t *testing.T) {
 	t.Helper()
 	testcontainer.Eventually(t, "its processes have ended", func() error {
@@ -333,12 +333,12 @@ func (p acting) acts(t *testing.T) {
 		v1beta1.KindMemoryPressure: p.fills,
 		v1beta1.KindNetwork:        p.loses,
 		v1beta1.KindNodeFailure: func() error {
-			p.tell()
+			p.probe()
 			return want(p.pressed() == "c", "the node is not ended")
 		},
 	}[p.injection.Kind]
-	// What cannot be seen at the target is seen by its marks: of a node, whose
-	// memory and disks are others' too.
+	// On a node, others use memory and disks too. There the marks of these kinds are checked
+	// instead.
 	if p.injection.Level == v1beta1.LevelNode && slices.Contains([]v1beta1.Kind{v1beta1.KindMemoryPressure, v1beta1.KindNetwork, v1beta1.KindDiskPressure}, p.injection.Kind) {
 		measure = func() error { return want(len(p.marks()) > 0, "no mark") }
 	}
@@ -392,7 +392,7 @@ func (p acting) answersFalsely() error {
 	})
 }
 
-// fills wants so much of the limit to be in use as was asked for, or nearly.
+// fills wants about as much of the limit to be in use as the parameters ask for.
 func (p acting) fills() error {
 	text, err := readFile(p.arena.target.File(p.t, "memory", "memory.usage_in_bytes", "memory.current"))
 	var used int64

@@ -18,16 +18,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// What a kind does of its own, in the steps of a run.
+// The names stand for a kind's own work in the steps of a run.
 const (
 	ownInject = "(what the kind injects)"
 	ownClean  = "(what the kind cleans)"
 	held      = "(the injection holds)"
 )
 
-// All kinds make the same steps in the same order, as far as a step changes
-// anything outside the program. Only between the journal and the ready file, and
-// between the ready file's end and the journal's, a kind makes steps of its own.
+// All kinds make the same steps in the same order, as far as a step changes anything
+// outside the program. Only between the journal and the ready file, and between the ready
+// file's end and the journal's, a kind makes steps of its own.
 //
 // rules 51, 54, 55, 56
 func TestKindsDifferInTheirOwnStepsAlone(t *testing.T) {
@@ -49,7 +49,7 @@ func TestKindsDifferInTheirOwnStepsAlone(t *testing.T) {
 			a := newArena(t, w)
 			before := a.state()
 			want := slices.Clone(want)
-			if w.kind == v1beta1.KindNodeFailure { // it only looks, and does it when that was told
+			if w.kind == v1beta1.KindNodeFailure { // it injects nothing, and acts once probes reported it
 				want = slices.DeleteFunc(want, func(step string) bool { return step == ownInject })
 			}
 			if diff := cmp.Diff(want, a.lifecycle()); diff != "" {
@@ -71,11 +71,11 @@ func (a *arena) lifecycle() []string {
 		steps = append(steps, step)
 	}
 	a.held = func() {
-		for !strings.Contains(a.said(), `"msg":"injected"`) {
+		for !strings.Contains(a.written(), `"msg":"injected"`) {
 			<-time.After(time.Millisecond)
 		}
 		note(held)
-		state := func() []string { return lines(a.state("tasks")) } // a burner starts threads as it likes
+		state := func() []string { return lines(a.state("tasks")) } // a burner starts threads at any time
 		before := state()
 		for end := time.Now().Add(holdFor); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
 			if diff := cmp.Diff(before, state()); diff != "" {
@@ -92,21 +92,20 @@ func (a *arena) lifecycle() []string {
 	return ours(steps)
 }
 
-// said is what the traced program has written so far.
-func (a *arena) said() string {
+// written returns the output of the traced program up to now.
+func (a *arena) written() string {
 	text, _ := readFile(a.file("output"))
 	return text
 }
 
-// short names the files that every injection has.
+// short abbreviates the files that every injection has.
 func (a *arena) short(step string) string {
 	journal := "~/journal/UID_t-1_" + string(a.workload.kind) + ".json"
 	return strings.NewReplacer(journal, "journal", "~/journal", "journals", "~/", "").Replace(step)
 }
 
-// ours replaces the steps of a kind by one, and equal steps in a row by one: who
-// removes a file that is not there tries twice. What the program does to its own
-// log is not counted.
+// ours replaces the steps of a kind by one, and equal steps in a row by one: a file that is
+// missing is removed by two calls. Writes of the program to its own log are not counted.
 func ours(steps []string) []string {
 	steps = slices.DeleteFunc(steps, func(step string) bool {
 		return step == "sync output"
@@ -131,8 +130,8 @@ func ours(steps []string) []string {
 	return slices.Compact(slices.Concat(steps[:injects], own, steps[ready:ended], []string{ownClean}, steps[removes:]))
 }
 
-// The first thing an injector does is to listen to signals: one that comes before
-// its first step ends it in good order, with nothing done.
+// An injector handles signals before anything else. A signal before its first step ends it
+// cleanly, with nothing done.
 //
 // rule 52
 func TestSignalBeforeTheFirstStep(t *testing.T) {
@@ -140,8 +139,8 @@ func TestSignalBeforeTheFirstStep(t *testing.T) {
 		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			t.Run(w.name+", "+unix.SignalName(signal), func(t *testing.T) {
 				t.Parallel()
-				// The program hears a signal in a thread of its own, on a busy machine now
-				// and then after all was injected.
+				// The program receives a signal in a thread of its own. On a busy machine that may be
+				// after the injection.
 				for range 5 {
 					if signalBeforeTheFirstStep(t, w, signal) {
 						return
@@ -153,7 +152,7 @@ func TestSignalBeforeTheFirstStep(t *testing.T) {
 	}
 }
 
-// signalBeforeTheFirstStep is false if the injector made the ready file all the same.
+// signalBeforeTheFirstStep is false if the injector made the ready file despite the signal.
 func signalBeforeTheFirstStep(t *testing.T, w workload, signal syscall.Signal) bool {
 	t.Helper()
 	a := newArena(t, w)
@@ -183,8 +182,8 @@ func signalBeforeTheFirstStep(t *testing.T, w workload, signal syscall.Signal) b
 	return true
 }
 
-// That a node is ended is on its disk before it is.
-func TestNodeIsEndedAfterTheJournalSaysSo(t *testing.T) {
+// The journal on the disk has the end of a node before it happens.
+func TestNodeIsEndedAfterTheJournalHasIt(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "node-failure"))
 	untilInTime(t, func(deadline time.Time) bool {
 		a.injection.Deadline = metav1.NewTime(deadline)

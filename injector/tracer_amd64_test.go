@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verdict is what becomes of a step that a traced program is about to make.
+// verdict decides about the next step of a traced program.
 type verdict int
 
 const (
@@ -28,19 +28,18 @@ const (
 	kill           // the program is killed with SIGKILL, and the step not made
 )
 
-// trace runs a program and asks before each step that could change anything on
-// this machine. A step is a system call with what it acts on, in words that do
-// not depend on process and descriptor numbers. Threads are traced, children
-// that the program starts are not: they live on when it is killed. It returns
-// how the program ended.
+// trace runs a program and calls before ahead of each step that could change anything on
+// this machine. A step is a system call with its object, in a text without process and
+// descriptor numbers. Threads are traced. Children of the program are not: they stay alive
+// when it is killed. trace returns how the program ended.
 //
-// The kernel ties a traced process to one thread, so all of it is done on one.
+// The kernel ties a traced process to one thread, so one thread does all of the tracing.
 func trace(command *exec.Cmd, started func(pid int), before func(step string) verdict) (status unix.WaitStatus, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// Unlocked afterwards: with the thread, containers that it happens to
-		// have started would end.
+		// A locked thread would end with the goroutine, and with it the containers that it
+		// started.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		status, err = traceOnThisThread(command, started, before)
@@ -50,7 +49,7 @@ func trace(command *exec.Cmd, started func(pid int), before func(step string) ve
 }
 
 func traceOnThisThread(command *exec.Cmd, started func(pid int), before func(step string) verdict) (unix.WaitStatus, error) {
-	// In a process group of its own, so that only its threads are waited for.
+	// The process group keeps the wait to the program's own threads.
 	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true}
 	if err := command.Start(); err != nil {
 		return 0, err
@@ -76,7 +75,7 @@ type tracer struct {
 	before func(step string) verdict
 }
 
-// follow goes from stop to stop until the program has ended.
+// follow handles stop after stop until the program has ended.
 func (t *tracer) follow() (unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
@@ -105,8 +104,7 @@ func (t *tracer) follow() (unix.WaitStatus, error) {
 	}
 }
 
-// atSyscall decides about a call that is about to be made, and does nothing
-// after one was made.
+// atSyscall decides about a call before it is made, and does nothing after one was made.
 func (t *tracer) atSyscall(tid int) {
 	var info struct {
 		op     uint8
@@ -115,7 +113,7 @@ func (t *tracer) atSyscall(tid int) {
 		number uint64
 		args   [6]uint64
 		_      uint32
-		_      [32]byte // newer kernels tell more
+		_      [32]byte // newer kernels report more
 	}
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
 	if errno != 0 || info.op != unix.PTRACE_SYSCALL_INFO_ENTRY {
@@ -137,8 +135,8 @@ func (t *tracer) atSyscall(tid int) {
 	}
 }
 
-// step puts a system call into words; empty if it can change nothing that
-// outlives the thread or matters to others.
+// step describes a system call. The text is empty if the call changes nothing that outlives
+// the thread or matters to others.
 func (t *tracer) step(number int, args [6]uint64) string {
 	switch number {
 	case unix.SYS_OPENAT:
@@ -203,13 +201,13 @@ var named = map[int]string{
 	unix.SYS_FTRUNCATE: "truncate", unix.SYS_FCHMOD: "change mode of", unix.SYS_FCHOWN: "change owner of",
 }
 
-// message knows requests of netlink that change something. Those of rtnetlink are
-// numbered in fours, and the third of each four only asks. Those of netfilter are
-// numbered by subsystem; what changes packet filters comes in batches.
+// message describes requests of netlink that change something. rtnetlink numbers its
+// requests in fours, and the third of each four only reads. netfilter numbers them by
+// subsystem, and changes packet filters in batches.
 func (t *tracer) message(number int, args [6]uint64) string {
 	family, data := t.sent(number, args)
 	if family != unix.AF_NETLINK {
-		return "" // an answer to somebody's question
+		return "" // an answer to a question
 	}
 	if len(data) < unix.SizeofNlMsghdr {
 		return ""
@@ -230,7 +228,8 @@ func (t *tracer) message(number int, args [6]uint64) string {
 	return fmt.Sprintf("netlink %d", kind)
 }
 
-// sent is where a message goes, by the family of the address, and how it begins.
+// sent returns the destination of a message, by the family of the address, and its first
+// bytes.
 func (t *tracer) sent(number int, args [6]uint64) (family uint16, data []byte) {
 	word := binary.NativeEndian.Uint64
 	address, at, length := args[4], args[1], args[2]
@@ -253,7 +252,7 @@ func (t *tracer) sent(number int, args [6]uint64) (family uint16, data []byte) {
 
 var digits = regexp.MustCompile(`\[?\d+\]?`)
 
-// file is what a descriptor leads to.
+// file returns the path behind a descriptor.
 func (t *tracer) file(fd uint64) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", t.pid, int32(fd)))
 	if err != nil {

@@ -14,29 +14,30 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// terminal is an injector whose effect ends this node, and itself with it. It is
-// injected, and told so, before that: afterwards nobody could tell. What it does
-// is done once: a journal of an earlier boot with a change in it says that it was.
+// terminal is an injector whose effect ends this node, and itself with it. The injector
+// reports the injection before the effect, as it cannot do so afterwards. The effect
+// happens once: an earlier boot's journal with a change in it is the proof that it
+// happened.
 type terminal interface {
 	// Trigger ends the node. It may or may not return.
 	Trigger() error
 }
 
 const (
-	// tellPatience is how long a kubelet has to ask whether all is injected, before
-	// the node ends nonetheless.
-	tellPatience = 30 * time.Second
-	// tellMargin is how long it then has to tell the API server.
-	tellMargin = 3 * time.Second
-	// asks are the startup probe, and the readiness probe that follows it at once:
-	// only then is the chaos pod ready.
+	// askPatience is how long a kubelet has to see that all is injected. After that the node
+	// ends.
+	askPatience = 30 * time.Second
+	// reportMargin is how long the kubelet then has to report it to the API server.
+	reportMargin = 3 * time.Second
+	// asks counts the startup probe and the readiness probe that follows at once. Only after
+	// both is the chaos pod ready.
 	asks = 2
 )
 
-// askedFile grows by a byte each time that a probe has seen the ready file.
+// askedFile grows by a byte each time a probe has seen the ready file.
 func (c Config) askedFile() string { return c.ReadyFile + "_asked" }
 
-// noteAsked lets it grow, up to as much as anybody wants to know.
+// noteAsked adds a byte to askedFile, up to asks bytes.
 func noteAsked(config Config) error {
 	file, err := os.OpenFile(config.askedFile(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
@@ -50,36 +51,35 @@ func noteAsked(config Config) error {
 	return err
 }
 
-// asked tells whether probes have seen the ready file often enough.
+// asked is true once probes have seen the ready file often enough.
 func asked(config Config) bool {
 	info, err := os.Stat(config.askedFile())
 	return err == nil && info.Size() >= asks
 }
 
-// trigger ends the node if that is what the kind does, once it was told that it
-// will. Who asks for the end before that, or a deadline, has it spared.
+// trigger ends the node if the kind does that, after the kubelet could report the
+// injection. A request to end before that, or the deadline, spares the node.
 func (l *lifecycle) trigger(ctx context.Context) error {
 	kind, ok := l.session.injector.(terminal)
 	if !ok || l.injection.DryRun {
 		return nil
 	}
-	if !l.awaitTold(ctx) {
+	if !l.awaitAsked(ctx) {
 		l.log.Info("asked to end before the node was ended")
 		return nil
 	}
 	l.log.Info("ending the node")
 	if err := kind.Trigger(); err != nil {
-		_ = removeStale(l.config.ReadyFile) // who asks for it reads the reason
+		_ = removeStale(l.config.ReadyFile) // a probe reads the reason
 		return fmt.Errorf("the node was not ended: %w", err)
 	}
 	return nil
 }
 
-// awaitTold waits until it is known that all is injected, or can be waited for no
-// longer: for at most half of the time that is left. It returns false when ctx is
-// done before.
-func (l *lifecycle) awaitTold(ctx context.Context) bool {
-	over := time.Now().Add(min(tellPatience, time.Until(l.injection.Deadline.Time)/2))
+// awaitAsked waits until probes have seen the injection, for at most half of the time left.
+// It returns false when ctx is done before.
+func (l *lifecycle) awaitAsked(ctx context.Context) bool {
+	over := time.Now().Add(min(askPatience, time.Until(l.injection.Deadline.Time)/2))
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for !asked(l.config) && time.Now().Before(over) {
@@ -89,12 +89,12 @@ func (l *lifecycle) awaitTold(ctx context.Context) bool {
 		case <-look.C:
 		}
 	}
-	return sleep(ctx, max(min(tellMargin, time.Until(over)), 0))
+	return sleep(ctx, max(min(reportMargin, time.Until(over)), 0))
 }
 
-// happened tells whether the effect of this very injection was had before the node
-// started again. Then it is not had again: the injection is kept as one that is
-// done, until its journal is removed in the end.
+// happened is true if the effect of this very injection happened before the node booted
+// again. The injector then holds the injection without repeating it, until the end removes
+// its journal.
 func (l *lifecycle) happened() (bool, error) {
 	if !isTerminal(l.kinds[l.injection.Kind]) {
 		return false, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// sysrqTrigger is a plain file that stands for the kernel's. No test names another.
+// sysrqTrigger is a plain file that replaces the kernel's. No test names another.
 func (s *site) sysrqTrigger() string {
 	s.t.Helper()
 	path := s.file("sysrq-trigger")
@@ -26,7 +26,7 @@ func (s *site) sysrqTrigger() string {
 	return path
 }
 
-// pressed is what the kernel would have been told.
+// pressed returns what was written for the kernel.
 func (p *process) pressed() string {
 	p.t.Helper()
 	text, err := readFile(p.injection.SysrqTrigger)
@@ -36,19 +36,19 @@ func (p *process) pressed() string {
 	return text
 }
 
-// tell does what the kubelet's probes do, and gives the node time to end.
-func (p *process) tell() {
+// probe runs what the kubelet's probes run, and gives the node time to end.
+func (p *process) probe() {
 	p.t.Helper()
 	for range asks {
-		if code, said := p.run("ready"); code != exitOK {
-			p.t.Fatalf("ready = %d, %s", code, said)
+		if code, output := p.run("ready"); code != exitOK {
+			p.t.Fatalf("ready = %d, %s", code, output)
 		}
 	}
-	for end := time.Now().Add(2 * tellMargin); p.pressed() == "" && time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * reportMargin); p.pressed() == "" && time.Now().Before(end); <-time.After(20 * time.Millisecond) {
 	}
 }
 
-// failing starts an injector that is to end the node.
+// failing starts an injector of node failure.
 func failing(t *testing.T, params string) *process {
 	t.Helper()
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
@@ -60,7 +60,7 @@ func failing(t *testing.T, params string) *process {
 	return p
 }
 
-func TestNodeIsEndedOnceThatWasTold(t *testing.T) {
+func TestNodeIsEndedOnceProbesReportedIt(t *testing.T) {
 	for params, want := range map[string]string{`{}`: "c", `{"shutdown":true}`: "o"} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestNodeIsEndedOnceThatWasTold(t *testing.T) {
 			if code, _ := p.run("ready"); code != exitOK || p.pressed() != "" {
 				t.Fatalf("asked once: ready = %d, and the node is ended: %q", code, p.pressed())
 			}
-			p.tell()
+			p.probe()
 			if got := p.pressed(); got != want {
 				t.Errorf("the kernel was told %q, want %q", got, want)
 			}
@@ -76,7 +76,7 @@ func TestNodeIsEndedOnceThatWasTold(t *testing.T) {
 			if changes := p.record().Changes; err != nil || len(changes) != 1 || changes[0].Before != "boot "+boot {
 				t.Errorf("the journal says %+v, want one change, with this boot (%s, %v)", changes, boot, err)
 			}
-			p.signal(syscall.SIGTERM) // the machine is as alive as before
+			p.signal(syscall.SIGTERM) // the machine still runs
 			if code := p.exit(); code != 0 {
 				t.Errorf("exit code = %d, want 0", code)
 			}
@@ -95,10 +95,10 @@ func TestNodeIsSparedByWhoAsksForTheEndBefore(t *testing.T) {
 	}
 }
 
-// rule 18: after the node came back its chaos pod may be started again.
+// rule 18: after a node has restarted, its chaos pod may be started again.
 func TestNodeIsNotEndedTwice(t *testing.T) {
 	p := failing(t, `{}`)
-	p.tell()
+	p.probe()
 	if p.pressed() != "c" {
 		t.Fatal("the node was not ended")
 	}
@@ -106,7 +106,7 @@ func TestNodeIsNotEndedTwice(t *testing.T) {
 	p.exit()
 	p.anotherBoot()
 	again := p.restart()
-	again.tell()
+	again.probe()
 	if got := again.pressed(); got != "" {
 		t.Errorf("the kernel was told %q once more", got)
 	}
@@ -120,20 +120,20 @@ func TestNodeIsNotEndedTwice(t *testing.T) {
 	}
 }
 
-// A node that started again for another reason has yet to be ended.
+// A node that restarted for another reason must still be ended.
 func TestNodeThatStartedAgainBeforeIsEnded(t *testing.T) {
 	p := failing(t, `{}`)
 	p.signal(syscall.SIGKILL)
 	p.exit()
 	p.anotherBoot()
 	again := p.restart()
-	again.tell()
+	again.probe()
 	if got := again.pressed(); got != "c" {
 		t.Errorf("the kernel was told %q, want c", got)
 	}
 }
 
-// anotherBoot makes the journal one of an earlier boot.
+// anotherBoot turns the journal into one of an earlier boot.
 func (p *process) anotherBoot() {
 	p.t.Helper()
 	paths, err := filepath.Glob(p.file("journal/*.json"))
@@ -153,7 +153,7 @@ func (p *process) anotherBoot() {
 	}
 }
 
-// restart starts the injection once more, with nothing told yet.
+// restart starts the injection once more, before any probe.
 func (p *process) restart() *process {
 	p.t.Helper()
 	p.sysrqTrigger()
@@ -163,8 +163,8 @@ func (p *process) restart() *process {
 	return again
 }
 
-// What cannot be ended is not said to be.
-func TestNodeFailureIsRefusedInWords(t *testing.T) {
+// A node that cannot be ended is not reported as ended.
+func TestNodeFailureIsRefusedWithAReason(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	for _, test := range []struct {
 		name, trigger, want string
@@ -178,8 +178,8 @@ func TestNodeFailureIsRefusedInWords(t *testing.T) {
 			injection.SysrqTrigger = test.trigger
 			p := s.inject(injection)
 			p.awaitLine(v1beta1.MessageInjectionFailed)
-			if said := p.stdout.String(); !strings.Contains(said, test.want) {
-				t.Errorf("it said %s, want %q in it", said, test.want)
+			if output := p.stdout.String(); !strings.Contains(output, test.want) {
+				t.Errorf("output = %s, want %q in it", output, test.want)
 			}
 			if p.exists("ready") {
 				t.Error("there is a ready file")
@@ -192,8 +192,8 @@ func TestNodeFailureIsRefusedInWords(t *testing.T) {
 	}
 }
 
-// Which file ends a machine is said by the worker to chaos pods alone, so that no
-// test of the injector can meet it by mistake.
+// The worker alone passes the file that ends a machine to chaos pods, so that no test of
+// the injector can use it by mistake.
 func TestNoInjectorKnowsWhatEndsAMachine(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {

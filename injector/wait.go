@@ -25,21 +25,21 @@ import (
 )
 
 const (
-	// goSignal tells a container that holds a pod back to end.
-	goSignal = unix.SIGUSR1
-	// waitTimeout is how long such a container waits, unless it is told otherwise.
+	// releaseSignal asks a container that holds a pod back to end.
+	releaseSignal = unix.SIGUSR1
+	// waitTimeout is the default for how long such a container waits.
 	waitTimeout = time.Minute
-	// letGoEvery is how often it is told, letGoPatience for how long: one that has
-	// just begun does not listen yet.
-	letGoEvery    = 100 * time.Millisecond
-	letGoPatience = 5 * time.Second
+	// The injector sends releaseSignal every releaseEvery, for releasePatience: a container
+	// that has just begun does not handle it yet.
+	releaseEvery    = 100 * time.Millisecond
+	releasePatience = 5 * time.Second
 )
 
-// wait is what the init container of a pod executes whose start may be disturbed.
-// It ends when an injector says so, and after a time in any case: a pod shall
-// start, disturbed or not.
+// wait is the command of the init container that holds back a pod for a disruption. It ends
+// when an injector signals it, and after a timeout in any case: the pod must start,
+// disrupted or not.
 func (p program) wait(ctx context.Context, _ Config, args []string) int {
-	ctx, stop := signal.NotifyContext(ctx, goSignal, syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := signal.NotifyContext(ctx, releaseSignal, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	flags := flag.NewFlagSet(v1beta1.OnInitCommand, flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
@@ -57,16 +57,16 @@ func (p program) wait(ctx context.Context, _ Config, args []string) int {
 	return exitOK
 }
 
-// letGo lets a pod go that waits for this injection, once all kinds of its
-// disruption are in force. Whoever is the last to note that it is sees it of all
-// others: each notes before it looks.
-func (l *lifecycle) letGo(ctx context.Context) error {
+// releasePod releases a pod that waits for this injection, once all kinds of its disruption
+// are in force. Each kind's injector notes its own injection before it reads the others'
+// notes, so the last one sees all of them.
+func (l *lifecycle) releasePod(ctx context.Context) error {
 	if len(l.injection.OnInit) == 0 {
 		return nil
 	}
 	waiting, err := l.current.Waiting()
 	if errors.Is(err, target.ErrGone) {
-		return nil // it was let go before, or its time was over
+		return nil // it was released before, or its time was over
 	}
 	if err != nil {
 		return err
@@ -82,8 +82,8 @@ func (l *lifecycle) letGo(ctx context.Context) error {
 		l.log.Info("the pod is held back for other kinds", zap.Any("kinds", missing))
 		return nil
 	}
-	// A pod that stays behind is let go by its own time: that is no reason to take
-	// off what is in force.
+	// A pod that was not released starts after its own timeout, so the injection stays in
+	// force.
 	if err := release(ctx, waiting, l.config.Proc); err != nil {
 		l.log.Warn("the pod was not released", zap.String("reason", err.Error()))
 		return nil
@@ -92,7 +92,7 @@ func (l *lifecycle) letGo(ctx context.Context) error {
 	return nil
 }
 
-// notInForce are the kinds that are not in force yet for which the container waits.
+// notInForce returns the kinds the container waits for that are not in force yet.
 func notInForce(dir string, injection v1beta1.Injection, id string) ([]v1beta1.Kind, error) {
 	entries, err := journal.List(dir)
 	if err != nil {
@@ -107,9 +107,8 @@ func notInForce(dir string, injection v1beta1.Injection, id string) ([]v1beta1.K
 	return missing, nil
 }
 
-// release tells the first process of a container that waits to end, until it has.
-// Nothing else is ever told: not a process that is none of ours, nor one that the
-// signal would end because it does not listen.
+// release signals the first process of a waiting container until it has ended. It signals
+// no foreign process, and none without a handler: the signal would kill it.
 func release(ctx context.Context, c target.Container, proc string) error {
 	first, err := c.Pidfd()
 	if err != nil {
@@ -119,25 +118,25 @@ func release(ctx context.Context, c target.Container, proc string) error {
 	if err := isWait(c, proc); err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, letGoPatience)
+	ctx, stop := context.WithTimeout(ctx, releasePatience)
 	defer stop()
 	for ctx.Err() == nil {
 		if listens(c) {
-			if err := target.Signal(first, goSignal); err != nil {
+			if err := target.Signal(first, releaseSignal); err != nil {
 				return err
 			}
 		}
-		look, stop := context.WithTimeout(ctx, letGoEvery)
+		look, stop := context.WithTimeout(ctx, releaseEvery)
 		err := target.AwaitEnd(look, first)
 		stop()
 		if err == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("container %s (%s) has not ended for %s after SIGTERM", c.Name, c.ID, letGoPatience)
+	return fmt.Errorf("container %s (%s) has not ended for %s after SIGTERM", c.Name, c.ID, releasePatience)
 }
 
-// isWait tells whether a container runs the subcommand wait of an injector.
+// isWait returns an error unless a container runs the subcommand wait of an injector.
 func isWait(c target.Container, proc string) error {
 	if proc == "" {
 		proc = target.DefaultProc
@@ -153,17 +152,17 @@ func isWait(c target.Container, proc string) error {
 	return nil
 }
 
-// listens tells whether the first process has a handler for the signal.
+// listens is true if the first process has a handler for the signal.
 func listens(c target.Container) bool {
 	caught, err := c.Status("SigCgt")
 	if err != nil {
 		return false
 	}
 	mask, err := strconv.ParseUint(caught, 16, 64)
-	return err == nil && mask&(1<<(goSignal-1)) != 0
+	return err == nil && mask&(1<<(releaseSignal-1)) != 0
 }
 
-// refusedOnInit says what to do about a pod that did not wait long enough.
+// refusedOnInit adds the advice to an error about a pod that did not wait long enough.
 func refusedOnInit(injection v1beta1.Injection, err error) error {
 	if len(injection.OnInit) == 0 || !errors.Is(err, target.ErrGone) {
 		return err
@@ -171,9 +170,8 @@ func refusedOnInit(injection v1beta1.Injection, err error) error {
 	return fmt.Errorf("the pod started before it could be disrupted; set a longer time in its annotation %s: %w", v1beta1.AnnotationOnInitTimeout, err)
 }
 
-// refuseNodeNetwork refuses a pod that waits and has no network of its own: what is
-// disturbed is the network of what has not started yet, and nothing tells its
-// packets from the node's.
+// refuseNodeNetwork refuses a waiting pod in the node's network. The disruption would act
+// on packets of containers that have not started, and those look like the node's own.
 func refuseNodeNetwork(t *target.Target) error {
 	if len(t.Injection.OnInit) == 0 {
 		return nil
@@ -191,9 +189,9 @@ func refuseNodeNetwork(t *target.Target) error {
 	return nil
 }
 
-// tooLate refuses to disturb the start of a pod that has started: a trigger, or a
-// pulse, may have put the injection off for longer than the pod waits.
-func (l *lifecycle) tooLate() error {
+// refuseStarted refuses to disrupt the start of a pod that has started. A trigger or a
+// pulse may have delayed the injection for longer than the pod waits.
+func (l *lifecycle) refuseStarted() error {
 	if len(l.injection.OnInit) == 0 {
 		return nil
 	}

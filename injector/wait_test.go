@@ -22,13 +22,13 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// startingPod is a pod none of whose own containers has started.
+// startingPod is a pod before the start of its own containers.
 type startingPod struct {
 	t                *testing.T
 	sandbox, waiting *testcontainer.Container
 }
 
-// newStartingPod starts a pod that is held back by command, or by ours.
+// newStartingPod starts a pod that is held back by command, or by the injector's wait.
 func newStartingPod(t *testing.T, command ...string) *startingPod {
 	p := &startingPod{t: t, sandbox: testcontainer.Start(t, testcontainer.Sleeps...)}
 	p.waiting = p.holdBack(command...)
@@ -43,7 +43,7 @@ func (p *startingPod) holdBack(command ...string) *testcontainer.Container {
 	return p.container(v1beta1.OnInitContainer, command...)
 }
 
-// container starts one in the pod's network namespace, as its kubelet would.
+// container starts a container in the pod's network namespace, as its kubelet would.
 func (p *startingPod) container(name string, command ...string) *testcontainer.Container {
 	p.t.Helper()
 	dir := filepath.Join(p.t.TempDir(), "pods", "u-1", "containers", name)
@@ -64,7 +64,7 @@ func (p *startingPod) container(name string, command ...string) *testcontainer.C
 	return made
 }
 
-// injection is that of a pod that waits for kinds.
+// injection returns one of kind into a pod that waits for kinds.
 func (p *startingPod) injection(kind v1beta1.Kind, kinds ...v1beta1.Kind) v1beta1.Injection {
 	injection := injectionOn(kind, sampleParams[kind], p.waiting)
 	injection.Disruption.UID = types.UID(p.sandbox.ID)
@@ -83,9 +83,9 @@ func kindsOnInit() []v1beta1.Kind {
 	return kinds
 }
 
-// A pod is let go when it is disturbed, and not before; that the container ends
-// which held it back changes nothing.
-func TestPodIsLetGoOnceItIsDisturbed(t *testing.T) {
+// A pod is released once it is disrupted, and not before. The end of the waiting container
+// has no other effect.
+func TestPodIsReleasedOnceItIsDisturbed(t *testing.T) {
 	for _, kind := range kindsOnInit() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -109,8 +109,8 @@ func TestPodIsLetGoOnceItIsDisturbed(t *testing.T) {
 			app.Kill(t)
 			pod.container("app", testcontainer.Sleeps...)
 			disturbed("the application was started again")
-			if said := p.messages(); slices.Contains(said, "container ended") || slices.Contains(said, "injected again") {
-				t.Errorf("log = %q: the pod stayed, so there was nothing to do", said)
+			if messages := p.messages(); slices.Contains(messages, "container ended") || slices.Contains(messages, "injected again") {
+				t.Errorf("log = %q: the pod stayed, so there was nothing to do", messages)
 			}
 			p.signal(syscall.SIGTERM)
 			if code := p.exit(); code != 0 || !p.outcome().Cleaned || len(s.journals()) > 0 || len(p.marks()) > 0 {
@@ -137,8 +137,8 @@ func asksFalsely(t *testing.T, app *testcontainer.Container) {
 	}
 }
 
-// With several kinds the last one that is in force lets the pod go.
-func TestPodIsLetGoByTheLastKind(t *testing.T) {
+// With several kinds the last one in force releases the pod.
+func TestPodIsReleasedByTheLastKind(t *testing.T) {
 	t.Parallel()
 	pod := newStartingPod(t)
 	kinds := kindsOnInit()
@@ -163,9 +163,9 @@ func TestPodIsLetGoByTheLastKind(t *testing.T) {
 	}
 }
 
-// A pod whose sandbox is made anew waits anew, in another network namespace. Not in
-// parallel: all containers of tests are in one pod's cgroup, and it is found by name.
-func TestPodThatWaitsAnewIsDisturbedAnew(t *testing.T) {
+// A pod whose sandbox is made again waits again, in another network namespace. The test is
+// not parallel: all containers of tests are in one pod's cgroup, and it is found by name.
+func TestPodThatWaitsAgainIsDisturbedAgain(t *testing.T) {
 	pod := newStartingPod(t)
 	s := realSite(t)
 	p := s.inject(pod.injection(v1beta1.KindNetwork, v1beta1.KindNetwork))
@@ -213,8 +213,8 @@ func TestPodWithoutASandboxStaysDisturbed(t *testing.T) {
 	}
 }
 
-// Whatever is not ours is never signalled, and the disruption stays on.
-func TestOnlyWhatIsOursIsLetGo(t *testing.T) {
+// Foreign processes are never signalled, and the disruption stays in force.
+func TestOnlyOurContainersAreSignalled(t *testing.T) {
 	for name, command := range map[string][]string{
 		"another program":  testcontainer.Sleeps,
 		"one that listens": {"sh", "-c", `trap "exit 3" USR1; while :; do sleep 1 & wait; done`},
@@ -234,7 +234,7 @@ func TestOnlyWhatIsOursIsLetGo(t *testing.T) {
 	}
 }
 
-func TestPodThatDoesNotWaitAnyMoreIsTold(t *testing.T) {
+func TestPodThatNoLongerWaitsIsReported(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"before the injector looks": 0, "while the injection is put off": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -252,8 +252,8 @@ func TestPodThatDoesNotWaitAnyMoreIsTold(t *testing.T) {
 				pod.waiting.Kill(t)
 			}
 			line := p.awaitLine(v1beta1.MessageInjectionFailed)
-			if told, _ := line["error"].(string); !strings.Contains(told, v1beta1.AnnotationOnInitTimeout) {
-				t.Errorf("error = %q, want the annotation that helps", told)
+			if message, _ := line["error"].(string); !strings.Contains(message, v1beta1.AnnotationOnInitTimeout) {
+				t.Errorf("error = %q, want the annotation that helps", message)
 			}
 			if marks := p.marks(); len(marks) > 0 {
 				t.Errorf("marks = %v, want none", marks)
@@ -266,7 +266,7 @@ func TestPodThatDoesNotWaitAnyMoreIsTold(t *testing.T) {
 	}
 }
 
-// A pod that nothing disturbs starts all the same.
+// A pod without a disruption starts as well.
 func TestWaitEnds(t *testing.T) {
 	s := realSite(t)
 	s.env = append(s.env, "SQUALL_UNKNOWN=1") // a pod's environment is its own
@@ -274,7 +274,7 @@ func TestWaitEnds(t *testing.T) {
 	if code := p.exit(); code != 0 || !strings.Contains(p.stdout.String(), "within 300ms") {
 		t.Errorf("wait = %d, %s, want 0 after its time", code, p.stdout)
 	}
-	for _, end := range []syscall.Signal{goSignal, syscall.SIGTERM} {
+	for _, end := range []syscall.Signal{releaseSignal, syscall.SIGTERM} {
 		p := s.start("", v1beta1.OnInitCommand, "--timeout", "10m")
 		testcontainer.Eventually(t, "it waits", func() error {
 			if !strings.Contains(p.stdout.String(), "10m0s") {

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package attach puts BPF programs on the links of a network namespace and takes
-// them off again. It promises that no qdisc, filter or program of anybody else is
-// changed, that whatever it leaves carries the mark of its injection or stands in
-// its journal, and that what is of somebody else never counts as left.
+// Package attach attaches BPF programs to the links of a network namespace and detaches
+// them. It promises to change no foreign qdisc, filter or program. Everything it leaves
+// carries the mark of its injection or is in its journal, and foreign objects never count
+// as left.
 package attach
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Point is one network namespace and what is to be put there.
+// Point is one network namespace with what is attached there.
 type Point struct {
-	// Netns is the path of the namespace, ID what tells it from others.
+	// Netns is the path of the namespace, ID its identity.
 	Netns string
 	ID    target.NetnsID
 	Mark  Mark
@@ -28,11 +28,11 @@ type Point struct {
 
 	Hooks    []Hook
 	Programs Programs
-	// Devices are the links to which Redirect sends what the programs select.
+	// Devices are the links to which Redirect sends the selected packets.
 	Devices map[classifier.Direction]int
 }
 
-// ChangeLog is the part of the journal that is used here; a probe has another.
+// ChangeLog is the part of the journal that this package uses; a probe passes another.
 type ChangeLog interface {
 	Write(journal.Change) error
 	Changes() []journal.Change
@@ -43,23 +43,23 @@ type Mechanism func(Point) (Attachment, error)
 
 // Attachment is a point's programs in force.
 type Attachment interface {
-	// Name is the kernel's word for the mechanism.
+	// Name is the kernel's name of the mechanism.
 	Name() string
-	// Extend attaches the programs to further hooks. What it attached before an
-	// error stays.
+	// Extend attaches the programs to further hooks. After an error, the hooks attached so far
+	// stay.
 	Extend([]Hook, Programs) error
-	// Replace exchanges the programs without a moment between old and new.
+	// Replace exchanges the programs without a gap between old and new.
 	Replace(Programs) error
 	Detach() error
 }
 
-// Programs are those in the kernel, one for each direction.
+// Programs are the loaded programs, one for each direction.
 type Programs map[classifier.Direction]*ebpf.Program
 
-// Load puts a program for each direction into the kernel. It attaches none.
+// Load loads a program for each direction into the kernel. It attaches none.
 func Load(instructions map[classifier.Direction]asm.Instructions, m Mark) (Programs, error) {
-	// Before Linux 5.11 programs count as locked memory. If the limit cannot
-	// be lifted, loading tells whether it was needed.
+	// Before Linux 5.11 programs count as locked memory. If this fails, loading shows whether
+	// the limit matters.
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	loaded := Programs{}
 	for _, direction := range []classifier.Direction{classifier.Egress, classifier.Ingress} {
@@ -79,8 +79,7 @@ func Load(instructions map[classifier.Direction]asm.Instructions, m Mark) (Progr
 	return loaded, nil
 }
 
-// Close gives the programs back to the kernel, which keeps those that are
-// attached.
+// Close releases the programs. The kernel keeps those that are attached.
 func (p Programs) Close() {
 	for _, program := range p {
 		program.Close()

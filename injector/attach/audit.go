@@ -22,7 +22,7 @@ type Object struct {
 	Hook    Hook
 }
 
-// String says what it is and where, in words.
+// String describes the object and its place.
 func (o Object) String() string {
 	what := "filter"
 	if o.Program {
@@ -31,7 +31,7 @@ func (o Object) String() string {
 	return fmt.Sprintf("%s %s at %s of %s", what, o.Name, o.Hook.Direction, o.Hook.Name)
 }
 
-// UIDs are those of the disruption and the target that a filter names; found is
+// UIDs returns the UIDs of the disruption and the target from a filter's name. found is
 // false for a program, whose name has no room for them.
 func (o Object) UIDs() (disruption, target types.UID, found bool) {
 	if o.Program {
@@ -42,10 +42,10 @@ func (o Object) UIDs() (disruption, target types.UID, found bool) {
 	return types.UID(first), types.UID(second), true
 }
 
-// Of tells whether an object is of the injection with this mark.
+// Of is true if an object belongs to the injection with this mark.
 func (o Object) Of(m Mark) bool { return m.Owns(o.Name) || m.Program == o.Name }
 
-// Audit lists what carries any mark of ours in the namespace at path.
+// Audit lists the objects with any mark of Squall in the namespace at path.
 func Audit(path string) ([]Object, error) {
 	c, err := Open(path)
 	if err != nil {
@@ -78,8 +78,8 @@ func Audit(path string) ([]Object, error) {
 	return found, errors.Join(errs...)
 }
 
-// EmptyClsacts are those that the log says we made, with nothing in them any
-// more. One that somebody else uses meanwhile is theirs now.
+// EmptyClsacts lists the clsacts that the log records as ours and that are empty now. A
+// clsact that another program uses meanwhile belongs to that program.
 func EmptyClsacts(netns target.Netns, log ChangeLog) ([]string, error) {
 	c, err := Open(netns.Path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LoadAtSockets puts a program for arriving packets into the kernel that can be
-// attached to cgroups. It attaches none.
+// LoadAtSockets loads a program for arriving packets that can be attached to cgroups. It
+// attaches none.
 func LoadAtSockets(instructions asm.Instructions, m Mark) (*ebpf.Program, error) {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: m.Program, Type: ebpf.CGroupSKB, AttachType: ebpf.AttachCGroupInetIngress, License: "MIT", Instructions: instructions,
@@ -29,8 +29,8 @@ func LoadAtSockets(instructions asm.Instructions, m Mark) (*ebpf.Program, error)
 // so that they end with this process. Linux 5.7.
 type CgroupLinks []*link.RawLink
 
-// Cgroups attaches a program to arriving packets of the sockets in cgroups, beside
-// all others there, or changes nothing.
+// Cgroups attaches a program to arriving packets of the sockets in cgroups, beside other
+// programs there, or changes nothing.
 func Cgroups(dirs []string, program *ebpf.Program) (CgroupLinks, error) {
 	var links CgroupLinks
 	for _, dir := range dirs {
@@ -49,12 +49,12 @@ func attachCgroup(dir string, program *ebpf.Program) (*link.RawLink, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	// Not the library's AttachCgroup: on an older kernel that attaches in a way
-	// that outlives us.
+	// The library's AttachCgroup attaches on an older kernel in a way that outlives the
+	// injector.
 	return link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: program, Attach: ebpf.AttachCGroupInetIngress})
 }
 
-// Replace exchanges the program, one cgroup after the other, each at once.
+// Replace exchanges the program, one cgroup after the other, each without a gap.
 func (l CgroupLinks) Replace(program *ebpf.Program) error {
 	var errs []error
 	for _, attached := range l {
@@ -65,7 +65,7 @@ func (l CgroupLinks) Replace(program *ebpf.Program) error {
 	return errors.Join(errs...)
 }
 
-// Detach takes the programs off. A cgroup that is gone took its own along.
+// Detach detaches the programs. A removed cgroup has no program any more.
 func (l CgroupLinks) Detach() error {
 	var errs []error
 	for _, attached := range l {
@@ -76,8 +76,8 @@ func (l CgroupLinks) Detach() error {
 	return errors.Join(errs...)
 }
 
-// InCgroup tells whether a program of the mark is attached to a cgroup. One that
-// is gone has none.
+// InCgroup is true if a program of the mark is attached to a cgroup. It is false for a
+// removed cgroup.
 func InCgroup(dir string, m Mark) (bool, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if isGone(err) {

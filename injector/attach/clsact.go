@@ -16,21 +16,21 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// clsactFilters are programs in classic filters of a clsact qdisc. They stay
-// when the injector dies; the mark in their names leads to them. Linux 4.5.
+// clsactFilters are programs in classic filters of a clsact qdisc. They stay when the
+// injector dies; the mark in their names identifies them. Linux 4.5.
 type clsactFilters struct {
 	Point
 	kind filterKind
 }
 
-// filterKind is what filters do with the verdict of their program.
+// filterKind is how filters use the verdict of their program.
 type filterKind struct {
-	name   string // the kernel's word
+	name   string // the kernel's name
 	suffix string // of the filters' names
 	write  func(c Conn, p Point, filter *netlink.BpfFilter, direction classifier.Direction, replace bool) error
 }
 
-// direct filters do what their program says.
+// direct filters apply the verdict of their program.
 var direct = filterKind{"cls_bpf", "", func(c Conn, _ Point, filter *netlink.BpfFilter, _ classifier.Direction, replace bool) error {
 	filter.DirectAction = true
 	if replace {
@@ -39,7 +39,7 @@ var direct = filterKind{"cls_bpf", "", func(c Conn, _ Point, filter *netlink.Bpf
 	return c.FilterAdd(filter)
 }}
 
-// Clsact adds filters that do what the programs say, before all others of their
+// Clsact adds filters that apply the programs' verdicts, ahead of all others of their
 // hooks, or changes nothing.
 func Clsact(p Point) (Attachment, error) { return addFilters(p, direct) }
 
@@ -54,7 +54,7 @@ func addFilters(p Point, kind filterKind) (Attachment, error) {
 
 func (f *clsactFilters) Name() string { return f.kind.name }
 
-// Extend adds the filters to further hooks, as far as it comes.
+// Extend adds the filters to further hooks, up to the first error.
 func (f *clsactFilters) Extend(hooks []Hook, programs Programs) error {
 	f.Programs = programs
 	return Exclusively(f.Netns, func(c Conn) error {
@@ -73,7 +73,7 @@ func (f *clsactFilters) Extend(hooks []Hook, programs Programs) error {
 	})
 }
 
-// Replace exchanges the programs, one hook after the other, each at once.
+// Replace exchanges the programs, one hook after the other, each without a gap.
 func (f *clsactFilters) Replace(programs Programs) error {
 	return Exclusively(f.Netns, func(c Conn) error {
 		var errs []error
@@ -103,7 +103,7 @@ func addFilter(c Conn, p Point, hook Hook, kinds map[int]string, kind filterKind
 		return err
 	}
 	if len(kind.owned(filters, p.Mark)) > 0 {
-		return nil // of an earlier attempt
+		return nil // from an earlier attempt
 	}
 	name := p.Mark.Filter + kind.suffix
 	if ours {
@@ -121,9 +121,9 @@ func addFilter(c Conn, p Point, hook Hook, kinds map[int]string, kind filterKind
 	return kind.write(c, p, filter, hook.Direction, false)
 }
 
-// firstPriority is where a new filter sees packets before the others: 1. If
-// that holds BPF filters of all protocols, the kernel puts a new one before
-// them; next to any other sort it lets none, and the first free one must do.
+// firstPriority returns the priority at which a new filter sees packets before the others:
+// 1. If that has BPF filters of all protocols, the kernel puts a new one ahead of them.
+// Beside any other type it accepts none, and the first free priority must do.
 func firstPriority(filters []netlink.Filter) uint16 {
 	taken := map[uint16]bool{}
 	for _, filter := range filters {
@@ -142,9 +142,9 @@ func firstPriority(filters []netlink.Filter) uint16 {
 
 func mainChain(attrs *netlink.FilterAttrs) bool { return attrs.Chain == nil || *attrs.Chain == 0 }
 
-// ensureClsact makes the qdisc if the link has none, and tells whether Squall
-// did so, now or for another disruption. It is in the journal before it is in
-// the kernel, since it has no name of its own.
+// ensureClsact makes the qdisc if the link has none. It returns whether Squall made it, now
+// or for another disruption. The journal gets it before the kernel, since it has no name of
+// its own.
 func ensureClsact(c Conn, p Point, hook Hook, kinds map[int]string) (ours bool, err error) {
 	kind := kinds[hook.Index]
 	if kind == "ingress" && hook.Direction == classifier.Egress {
@@ -159,7 +159,7 @@ func ensureClsact(c Conn, p Point, hook Hook, kinds map[int]string) (ours bool, 
 	}
 	err = c.QdiscAdd(clsactOf(hook.Index))
 	if errors.Is(err, unix.EEXIST) {
-		// Somebody was faster: take the note back.
+		// Another program made the clsact in the meantime: correct the note.
 		change.Before = present
 		return false, p.Log.Write(change)
 	}
@@ -170,7 +170,7 @@ func ensureClsact(c Conn, p Point, hook Hook, kinds map[int]string) (ours bool, 
 	return true, nil
 }
 
-// What the journal says about a clsact.
+// The states of a clsact in the journal.
 const (
 	absent  = "absent"
 	present = "present"
@@ -180,8 +180,8 @@ func clsactObject(netns target.NetnsID, hook Hook) string {
 	return fmt.Sprintf("clsact of link %d (%s) in network namespace %d:%d", hook.Index, hook.Name, netns.Dev, netns.Ino)
 }
 
-// clsactIsOurs asks the journal, for what this injection made, and the names of
-// the filters, for what another one made that may have ended before.
+// clsactIsOurs checks the journal, for what this injection made. It also checks the names
+// of the filters, for what an injection made that may have ended before.
 func clsactIsOurs(c Conn, log ChangeLog, m Mark, object string, hook Hook) (bool, error) {
 	if known, ours := noted(log, object); known {
 		return ours, nil
@@ -198,8 +198,8 @@ func clsactIsOurs(c Conn, log ChangeLog, m Mark, object string, hook Hook) (bool
 	return false, nil
 }
 
-// noted asks the journal alone; ours is true while we made it and did not take
-// it away.
+// noted checks only the journal. ours is true from the moment we made it until we removed
+// it.
 func noted(log ChangeLog, object string) (known, ours bool) {
 	for _, change := range slices.Backward(log.Changes()) {
 		if change.Object == object {
@@ -214,7 +214,7 @@ func marksClsact(filter netlink.Filter) bool {
 	return ok && strings.HasPrefix(bpf.Name, filterPrefix) && strings.HasSuffix(bpf.Name, ownsClsact)
 }
 
-// owned are the filters of an injection that are of this kind.
+// owned returns the filters of an injection that are of this kind.
 func (k filterKind) owned(filters []netlink.Filter, m Mark) []*netlink.BpfFilter {
 	return slices.DeleteFunc(owned(filters, m), func(f *netlink.BpfFilter) bool {
 		return strings.TrimSuffix(f.Name, ownsClsact) != m.Filter+k.suffix
@@ -231,10 +231,9 @@ func owned(filters []netlink.Filter, m Mark) []*netlink.BpfFilter {
 	return found
 }
 
-// Remove takes off every filter of the mark in a namespace, on whatever link, and
-// the clsact qdiscs that Squall made and nobody uses. It returns an error only when
-// something of ours is still attached, or may be: a deletion that failed because
-// the filter was gone already is none.
+// Remove removes every filter of the mark in a namespace, on any link, and the clsact
+// qdiscs that Squall made and no program uses. It returns an error only when something of
+// ours is still attached, or may be. A filter that was already gone is no error.
 func Remove(netns string, m Mark, log ChangeLog) error {
 	return Exclusively(netns, func(c Conn) error {
 		links, err := c.Links()
@@ -287,8 +286,8 @@ func cleanLink(c Conn, link Link, id target.NetnsID, m Mark, log ChangeLog) erro
 	return log.Write(journal.Change{Object: clsactObject(id, hook), Before: present, After: absent})
 }
 
-// deleteFilter looks whether the filter is still there rather than guess it
-// from an error: a vanished qdisc, for one, is answered with EINVAL.
+// deleteFilter checks whether the filter is still there, as errors are ambiguous: the
+// kernel answers EINVAL for a qdisc that is gone.
 func deleteFilter(c Conn, hook Hook, filter *netlink.BpfFilter) error {
 	failure := c.FilterDel(filter)
 	if failure == nil {

@@ -15,11 +15,11 @@ import (
 // exclusiveWait is how long one injector waits for others at the same target.
 const exclusiveWait = 2 * time.Second
 
-// Exclusively runs f while no other injector changes filters in the namespace:
-// one that takes off the last filter, and so the clsact, must not do so while
-// another adds its own. The lock is a bound name in the namespace, which the
-// kernel frees when its owner dies. After a while f runs without it, as the
-// target itself could hold the name, and must not keep us from cleaning.
+// Exclusively runs f while no other injector changes filters in the namespace. The removal
+// of the last filter removes the clsact, which must not happen while another injector adds
+// its own filter. The lock is a bound name in the namespace, which the kernel frees when
+// its owner dies. After exclusiveWait f runs without it, as the target itself could hold
+// the name, and must not prevent the cleaning.
 func Exclusively(netns string, f func(Conn) error) error {
 	c, err := Open(netns)
 	if err != nil {

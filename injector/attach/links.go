@@ -10,15 +10,15 @@ import (
 	"github.com/squall-chaos/squall/injector/classifier"
 )
 
-// Link is a network interface, as far as the choice of hooks depends on it.
+// Link is a network interface with the properties that the choice of hooks needs.
 type Link struct {
 	Index int
 	Name  string
-	// Type is the kernel's word, such as "veth", "bond" or "vlan".
+	// Type is the kernel's name, such as "veth", "bond" or "vlan".
 	Type     string
 	Loopback bool
-	// Parent is the link below a stacked one, 0 if that is in another
-	// namespace or does not exist. Master is the link it is a part of.
+	// Parent is the link below a stacked one, 0 if that is in another namespace or does not
+	// exist. Master is the link it is a part of.
 	Parent, Master int
 }
 
@@ -29,10 +29,10 @@ type Hook struct {
 	Direction classifier.Direction
 }
 
-// Hooks chooses where programs are attached: on every link of the namespace,
-// but so that a packet is judged once on its way through stacked links. The
-// loopback link is left out at node level, and has only an egress at pod level,
-// as each of its packets would come twice.
+// Hooks chooses where programs are attached: on every link of the namespace, but so that a
+// packet is judged once on its way through stacked links. It omits the loopback link at
+// node level. At pod level loopback has only an egress, as each of its packets would be
+// judged twice.
 func Hooks(links []Link, level v1beta1.Level, directions []classifier.Direction) []Hook {
 	types := map[int]string{}
 	for _, link := range links {
@@ -53,10 +53,9 @@ func Hooks(links []Link, level v1beta1.Level, directions []classifier.Direction)
 	return hooks
 }
 
-// IngressAt leaves out what enters by links that carry none of these addresses, nor
-// a link above them that does: on a node these lead to other pods, whose packets
-// are not those of who has the addresses. If no link carries one, as where they are
-// translated on their way, nothing is left out.
+// IngressAt omits the ingress of links that carry none of these addresses, nor are below a
+// link that does. On a node such links lead to other pods, with packets for other
+// addresses. If no link carries one, as with address translation, it omits nothing.
 func IngressAt(hooks []Hook, links []Link, carried map[int][]netip.Addr, addresses []netip.Addr) []Hook {
 	byIndex, ours := map[int]Link{}, map[int]bool{}
 	for _, link := range links {
@@ -77,16 +76,16 @@ func IngressAt(hooks []Hook, links []Link, carried map[int][]netip.Addr, address
 	return left
 }
 
-// judgedElsewhere knows links whose packets pass another link of the namespace
-// as well: all of a VLAN's pass its parent, all of a bond's part pass the bond.
-// What enters or leaves through a bridge passes the bridge itself; what stays
-// between its ports is not the target's own traffic.
+// judgedElsewhere is true for links whose packets pass another link of the namespace as
+// well: those of a VLAN pass its parent, those of a bond's part pass the bond. Packets in
+// or out through a bridge pass the bridge itself; packets between its ports are not the
+// target's own traffic.
 func judgedElsewhere(link Link, types map[int]string) bool {
 	if slices.Contains([]string{"bond", "team", "bridge"}, types[link.Master]) {
 		return true
 	}
 	if link.Type == "ifb" {
-		return true // its packets come from another link, and go back there
+		return true // its packets come from another link, and return there
 	}
 	_, here := types[link.Parent]
 	return here && slices.Contains([]string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}, link.Type)

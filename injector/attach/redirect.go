@@ -13,16 +13,17 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// redirecting filters send what their program selects to the egress of a device.
+// redirecting filters send the packets that their program selects to the egress of a
+// device.
 var redirecting = filterKind{"cls_bpf and mirred", queueSuffix, writeRedirect}
 
-// Redirect adds filters that send what the programs select to the devices of the
-// point, before all other filters of their hooks, or changes nothing. The filters
-// stay when the injector dies.
+// Redirect adds filters that send selected packets to the devices of the point, ahead of
+// all other filters of their hooks, or changes nothing. The filters stay when the injector
+// dies.
 func Redirect(p Point) (Attachment, error) { return addFilters(p, redirecting) }
 
-// writeRedirect writes a filter with an action, which the library cannot: the
-// attributes are those of linux/pkt_cls.h.
+// writeRedirect writes a filter with an action, which the library cannot: the attributes
+// are those of linux/pkt_cls.h.
 func writeRedirect(_ Conn, p Point, filter *netlink.BpfFilter, direction classifier.Direction, replace bool) error {
 	flags := unix.NLM_F_CREATE | unix.NLM_F_ACK
 	if !replace {

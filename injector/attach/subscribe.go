@@ -10,10 +10,9 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Subscribe tells of links that come, go and change in the network namespace at
-// netns, until done is closed. The channel holds at most one notice; it is closed
-// when the kernel could not tell everything, and then it is time to look and to
-// subscribe again.
+// Subscribe sends a notice when links of the network namespace at netns are added, removed
+// or changed, until done is closed. The channel holds at most one notice. It is closed when
+// the kernel dropped notices. The caller must then list the links and subscribe again.
 func Subscribe(netns string, done <-chan struct{}) (<-chan struct{}, error) {
 	updates := make(chan netlink.LinkUpdate)
 	err := target.Do(netns, func() error { return netlink.LinkSubscribe(updates, done) })
@@ -26,7 +25,7 @@ func Subscribe(netns string, done <-chan struct{}) (<-chan struct{}, error) {
 		for range updates {
 			select {
 			case notices <- struct{}{}:
-			default: // one that nobody has taken says as much
+			default: // the notice in the channel covers this one
 			}
 		}
 	}()

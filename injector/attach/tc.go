@@ -16,15 +16,15 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Conn speaks rtnetlink in one network namespace.
+// Conn is an rtnetlink connection in one network namespace.
 type Conn struct{ *netlink.Handle }
 
-// Open returns target.ErrGone, wrapped, if the namespace is not there. The
-// socket is made inside, no thread stays there.
+// Open returns target.ErrGone, wrapped, if the namespace does not exist. It makes the
+// socket inside; no thread stays there.
 func Open(netns string) (Conn, error) {
 	var handle *netlink.Handle
 	err := target.Do(netns, func() (err error) {
-		// The family is named because opening all fails where xfrm is missing.
+		// The family is named because a handle of all families fails without xfrm.
 		handle, err = netlink.NewHandle(unix.NETLINK_ROUTE)
 		return err
 	})
@@ -92,9 +92,9 @@ func (c Conn) filters(hook Hook) ([]netlink.Filter, error) {
 	return filters, nil
 }
 
-// classifiers maps a link to the kind of qdisc that holds its direct filters:
-// "clsact", or the older "ingress". The kernel only lists the qdiscs of all
-// links together, so this is asked once.
+// classifiers maps a link to the kind of qdisc with its direct filters: "clsact", or the
+// older "ingress". The kernel only lists the qdiscs of all links together, so the caller
+// reads them once.
 func (c Conn) classifiers() (map[int]string, error) {
 	qdiscs, err := dump.Whole(func() ([]netlink.Qdisc, error) { return c.QdiscList(nil) })
 	if err != nil {
@@ -128,7 +128,7 @@ func parent(direction classifier.Direction) uint32 {
 	return netlink.HANDLE_MIN_EGRESS
 }
 
-// isGone knows the answers about a link or filter that is not there any more.
+// isGone is true for the errors about a link or filter that does not exist any more.
 func isGone(err error) bool {
 	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, os.ErrNotExist)
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// tcxLinks are programs attached by BPF links that no file pins: the kernel
-// takes them off when the last descriptor closes, at the latest when this
-// process dies of whatever. Linux 6.6.
+// tcxLinks are programs attached by BPF links that no file pins. The kernel detaches them
+// when the last descriptor closes, at the latest when this process dies. Linux 6.6.
 type tcxLinks struct {
 	netns string
 	links []tcxLink
@@ -27,7 +26,7 @@ type tcxLink struct {
 	hook Hook
 }
 
-// TCX puts the programs before all others on their hooks, or changes nothing.
+// TCX attaches the programs ahead of all others on their hooks, or changes nothing.
 func TCX(p Point) (Attachment, error) {
 	attached := &tcxLinks{netns: p.Netns}
 	if err := attached.Extend(p.Hooks, p.Programs); err != nil {
@@ -38,7 +37,7 @@ func TCX(p Point) (Attachment, error) {
 
 func (l *tcxLinks) Name() string { return "tcx" }
 
-// Extend attaches the programs to further hooks, as far as it comes.
+// Extend attaches the programs to further hooks, up to the first error.
 func (l *tcxLinks) Extend(hooks []Hook, programs Programs) error {
 	return target.Do(l.netns, func() error {
 		for _, hook := range hooks {
@@ -49,7 +48,7 @@ func (l *tcxLinks) Extend(hooks []Hook, programs Programs) error {
 				Anchor:    link.Head(),
 			})
 			if errors.Is(err, unix.ENODEV) {
-				continue // the link went away meanwhile
+				continue // the link was removed meanwhile
 			}
 			if err != nil {
 				return fmt.Errorf("attach to %s of %s: %w", hook.Direction, hook.Name, err)
@@ -60,7 +59,7 @@ func (l *tcxLinks) Extend(hooks []Hook, programs Programs) error {
 	})
 }
 
-// Replace exchanges the programs, one hook after the other, each at once.
+// Replace exchanges the programs, one hook after the other, each without a gap.
 func (l *tcxLinks) Replace(programs Programs) error {
 	var errs []error
 	for _, attached := range l.links {
@@ -90,13 +89,13 @@ func tcxAttachType(direction classifier.Direction) ebpf.AttachType {
 	return ebpf.AttachTCXEgress
 }
 
-// tcxprograms lists the names of our programs at a hook.
+// tcxPrograms lists the names of our programs at a hook.
 func tcxPrograms(netns string, hook Hook) ([]string, error) {
 	var names []string
 	err := target.Do(netns, func() error {
 		result, err := link.QueryPrograms(link.QueryOptions{Target: hook.Index, Attach: tcxAttachType(hook.Direction)})
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, ebpf.ErrNotSupported) {
-			return nil // no tcx in this kernel, or no link any more
+			return nil // this kernel has no tcx, or the link is gone
 		}
 		if err != nil {
 			return fmt.Errorf("list tcx programs at %s of %s: %w", hook.Direction, hook.Name, err)

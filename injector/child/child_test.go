@@ -53,7 +53,7 @@ func targetOf(disruption, uid string) *target.Target {
 	}}
 }
 
-// start starts and releases one that watches a process.
+// start starts and releases a child that watches a process.
 func start(t *testing.T, children *Children, watched int) *Child {
 	t.Helper()
 	made := startHeld(t, children, watched)
@@ -63,7 +63,7 @@ func start(t *testing.T, children *Children, watched int) *Child {
 	return made
 }
 
-// startHeld starts one and does not release it.
+// startHeld starts a child without releasing it.
 func startHeld(t *testing.T, children *Children, watched int) *Child {
 	t.Helper()
 	fd, err := unix.PidfdOpen(watched, 0)
@@ -114,7 +114,7 @@ func TestEndOfOneInjectionLeavesTheOthers(t *testing.T) {
 	wantPIDs(t, neighbour, other.PID())
 }
 
-// What stands is asked often, so it is asked of those that this process started.
+// Standing is called often, so it lists only the children that this process started.
 func TestOwnChildrenStandWhileTheyRun(t *testing.T) {
 	mine, earlier := of("d-"+t.Name(), "t-1"), of("d-"+t.Name(), "t-1")
 	first, second := start(t, mine, os.Getpid()), start(t, mine, os.Getpid())
@@ -128,7 +128,7 @@ func TestOwnChildrenStandWhileTheyRun(t *testing.T) {
 	}
 }
 
-// A child that is powerless has no rights of the node, and what started it keeps its own.
+// A powerless child has no rights on the node, and its parent keeps its own.
 func TestPowerlessChildren(t *testing.T) {
 	testneeds.BeRoot(t)
 	powerless := lingerers
@@ -138,15 +138,15 @@ func TestPowerlessChildren(t *testing.T) {
 	if err := testcontainer.Powerless(made.PID()); err != nil {
 		t.Error(err)
 	}
-	wantPIDs(t, children, made.PID()) // it is found by its mark as any other
+	wantPIDs(t, children, made.PID()) // its mark identifies it like any other
 	mine := start(t, of("d-"+t.Name(), "t-2"), os.Getpid())
 	if err := testcontainer.Powerless(mine.PID()); err == nil {
 		t.Error("a child of another family has no rights either: the parent has lost its own")
 	}
 }
 
-// What a target calls itself is not believed: it could keep a disruption stuck, or
-// a sweep busy, by calling itself our child.
+// A mark on a target's own process is not believed: it could keep a disruption stuck, or a
+// sweep busy.
 func TestForgedMarkIsNoChild(t *testing.T) {
 	testneeds.BeRoot(t)
 	children := of("d-"+t.Name(), "t-1")

@@ -14,7 +14,7 @@ import (
 // passes it as the first file after the standard ones.
 const watchedFD = 3
 
-// AwaitRelease is what a child calls first. It returns false when it is to end
+// AwaitRelease is the first call of a child. It returns false when the child must end
 // instead, because the injector is gone.
 func AwaitRelease() bool {
 	_, err := os.Stdin.Read(make([]byte, 1))
@@ -32,8 +32,8 @@ func Ended(wait time.Duration) bool {
 	return err != nil || count > 0
 }
 
-// Sacrifice makes the kernel end this child before any process of the target when
-// memory runs out. Without the right to it, the child is what it is.
+// Sacrifice makes the kernel end this child before any process of the target when memory
+// runs out. Without the right to it, nothing changes.
 func Sacrifice() {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 }

@@ -24,14 +24,14 @@ import (
 // endTimeout bounds the wait for one killed child.
 const endTimeout = 5 * time.Second
 
-// markOf is what the children of one injection carry on their command line. It
-// names the target too, because two targets of a disruption may share a node.
+// markOf returns the mark on the command line of an injection's children. It names the
+// target too, because two targets of a disruption may share a node.
 func (f Family) markOf(injection v1beta1.Injection) string {
 	return f.Prefix + string(injection.Disruption.UID) + "/" + string(injection.Target.UID)
 }
 
-// Audit lists the children of the family on this node, of any disruption. Proc is
-// where processes are seen. An empty list means that nothing is left.
+// Audit lists the children of the family on this node, of any disruption. proc is the
+// directory of processes. An empty list means that nothing is left.
 func (f Family) Audit(proc string) ([]v1beta1.Mark, error) {
 	pids, err := f.marked(proc, "")
 	var marks []v1beta1.Mark
@@ -45,13 +45,13 @@ func (f Family) Audit(proc string) ([]v1beta1.Mark, error) {
 	return marks, err
 }
 
-// process names a child for people.
+// process describes a child to people.
 func (f Family) process(pid int) string { return fmt.Sprintf("%s process %d", f.Noun, pid) }
 
-// PIDs are the children of this injection that run, whoever started them.
+// PIDs lists the running children of this injection, started by any process.
 func (c *Children) PIDs() ([]int, error) { return c.marked(c.proc, c.mark) }
 
-// Running are the children that were started here and run. Unlike PIDs it looks at no
+// Running lists the running children that this process started. Unlike PIDs it reads no
 // other process of the node.
 func (c *Children) Running() []int {
 	c.starting.Lock()
@@ -59,26 +59,26 @@ func (c *Children) Running() []int {
 	return slices.DeleteFunc(slices.Clone(c.started), func(pid int) bool { return c.markOn(c.proc, pid) != c.mark })
 }
 
-// Standing says in words what Running lists.
-func (c *Children) Standing() []string { return c.inWords(c.Running()) }
+// Standing describes the children that Running lists.
+func (c *Children) Standing() []string { return c.names(c.Running()) }
 
-// Left says in words what PIDs lists.
+// Left describes the children that PIDs lists.
 func (c *Children) Left() ([]string, error) {
 	pids, err := c.PIDs()
-	return c.inWords(pids), err
+	return c.names(pids), err
 }
 
-func (c *Children) inWords(pids []int) []string {
-	var words []string
+func (c *Children) names(pids []int) []string {
+	var names []string
 	for _, pid := range pids {
-		words = append(words, c.process(pid))
+		names = append(names, c.process(pid))
 	}
-	return words
+	return names
 }
 
-// End kills the children of this injection, also those that another process
-// started, and waits until they are gone. It goes on after an error, needs no
-// memory of Start and may be called twice.
+// End kills the children of this injection, also those that another process started, and
+// waits until they are gone. It continues after an error, needs no state of Start and may
+// be called twice.
 func (c *Children) End(ctx context.Context) error {
 	pids, err := c.PIDs()
 	errs := []error{err}
@@ -92,8 +92,8 @@ func (c *Children) End(ctx context.Context) error {
 	return nil
 }
 
-// marked lists the processes whose mark is mark, or any mark if it is empty.
-// Zombies have no command line and are not listed.
+// marked lists the processes whose mark is mark, or any mark if it is empty. Zombies have
+// no command line and are not listed.
 func (f Family) marked(proc, mark string) ([]int, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -112,10 +112,10 @@ func (f Family) marked(proc, mark string) ([]int, error) {
 	return pids, nil
 }
 
-// markOn is the mark of a process, empty for a process of another family. Anybody
-// may write a mark on a command line of his own: it counts on a process that runs
-// as we do, where the node's own processes are. A container is elsewhere, unless
-// it was given the node's processes, and with them the node.
+// markOn returns the mark of a process, empty for a process of another family. Any user may
+// put a mark on a command line. It counts only on a process with the injector's user and
+// process namespace. A container has another namespace, unless it was given the node's
+// processes, and with them the node.
 func (f Family) markOn(proc string, pid int) string {
 	// An error means that the process is gone.
 	line, _ := target.ReadProc(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
@@ -129,8 +129,8 @@ func (f Family) markOn(proc string, pid int) string {
 	return string(args[2])
 }
 
-// runsAsWeDo is true of a process of our user and, as an injector shares the
-// node's, of our process namespace: that in which proc was mounted.
+// runsAsWeDo is true for a process of our user and of our process namespace, in which proc
+// was mounted. An injector shares the node's.
 func runsAsWeDo(proc string, pid int) bool {
 	status, err := target.ReadProc(filepath.Join(proc, strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -147,8 +147,8 @@ func runsAsWeDo(proc string, pid int) bool {
 	return ours == 2
 }
 
-// endOne kills one process and waits for its end. The mark is read again once
-// the descriptor holds the process: its number may have been used again.
+// endOne kills one process and waits for its end. It reads the mark again once the
+// descriptor holds the process, as its number may belong to another one by then.
 func (c *Children) endOne(ctx context.Context, pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {

@@ -27,8 +27,8 @@ const (
 	pipeTime = time.Second
 )
 
-// Reader is a process that reads the bytes of a target. The injector could do
-// anything on the node, so a target could use a flaw in the code that reads them.
+// Reader is a process that reads the bytes of a target. The injector has all rights on the
+// node, so a target could exploit a flaw in the code that reads them.
 type Reader struct {
 	// Command is the hidden subcommand of the injector that the process executes.
 	// The subcommand calls Reply.

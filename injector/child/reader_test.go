@@ -21,7 +21,7 @@ import (
 
 const readCommand = "read"
 
-// circumstances are what a process that reads finds.
+// circumstances describe the environment of a reading process.
 type circumstances struct {
 	Rights string // why the process is not powerless
 	Env    []string
@@ -54,7 +54,7 @@ func readAs() error {
 	})
 }
 
-// ask asks a process in the network namespace of this one.
+// ask sends a question to a process in the network namespace of this one.
 func ask(t *testing.T, ctx context.Context, task string) (circumstances, error) {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -129,7 +129,7 @@ func TestReaderOfATargetThatIsGone(t *testing.T) {
 	}
 }
 
-// io.Copy fills a bytes.Buffer by ReadFrom, which would pass by a bound in Write.
+// io.Copy fills a bytes.Buffer by ReadFrom, which would bypass a bound in Write.
 func TestBoundedHoldsForCopies(t *testing.T) {
 	for size, refused := range map[int]bool{0: false, 9: false, 10: false, 11: true, 1 << 20: true} {
 		kept := bounded{max: 10}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GiveUpRights takes all capabilities from the calling thread, for good, and from what it
-// executes, which would else have them again as it is root's. The thread must be locked
-// and is of no use for anything else: all others keep their rights.
+// GiveUpRights removes all capabilities from the calling thread, for good, and from the
+// program that it executes, which would otherwise regain them as root's. The thread must be
+// locked and is of no use for anything else: all others keep their rights.
 func GiveUpRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbid a child new rights: %w", err)

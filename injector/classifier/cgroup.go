@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cgroups are the cgroup-v2 directories whose sockets' packets are meant, each
-// with all below it. The kernel is given the directories themselves, so that it
-// does not matter how much of the hierarchy above them is in sight.
+// Cgroups are cgroup-v2 directories whose sockets' packets are judged, each with all below
+// it. The kernel gets the directories themselves, so it does not matter how much of the
+// hierarchy above them is visible.
 type Cgroups struct {
 	array *ebpf.Map
 	count int
 }
 
-// OpenCgroups hands directories of cgroup v2 to the kernel. Close gives them back
-// once the programs are loaded that use them.
+// OpenCgroups passes directories of cgroup v2 to the kernel. Call Close once the programs
+// that use them are loaded.
 func OpenCgroups(dirs []string) (*Cgroups, error) {
 	array, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: "squall_cgroups", Type: ebpf.CGroupArray, KeySize: 4, ValueSize: 4, MaxEntries: uint32(max(len(dirs), 1)),
@@ -60,7 +60,7 @@ func (c *Cgroups) Close() {
 	}
 }
 
-// CheckCgroup says why a directory tells nobody's packets from others'.
+// CheckCgroup returns an error if a directory cannot identify its processes' packets.
 func CheckCgroup(dir string) error {
 	if dir == "" {
 		return fmt.Errorf("it has no cgroup of version 2")

@@ -5,8 +5,8 @@ package classifier
 import "github.com/cilium/ebpf/asm"
 
 const (
-	// savedBytes are taken out of a packet and put back to have its checksum
-	// forgotten. More than the headers before a transport header.
+	// savedBytes are cut out of a packet and restored so that the kernel forgets its checksum.
+	// They exceed the headers before a transport header.
 	savedBytes = 128
 	// growBelow is the length below which a packet is made longer for that.
 	growBelow = 256
@@ -15,16 +15,16 @@ const (
 	recomputeSum = 1 // BPF_F_RECOMPUTE_CSUM
 )
 
-// Registers while a packet is corrupted; the protocol keeps its own.
+// Registers while a packet is corrupted. The protocol keeps its own.
 const (
-	regOffset = asm.R7 // first where the IP header begins, then the byte to change
-	regLength = asm.R9 // first the packet's length, then where its IP packet ends
+	regOffset = asm.R7 // first the offset of the IP header, then the byte to change
+	regLength = asm.R9 // first the packet's length, then the end of its IP packet
 )
 
-// corrupt flips a random bit behind the transport header, in the last byte if
-// there is nothing behind it. What cannot be corrupted is dropped, as its
-// receiver would have done: a packet that holds several segments, whose
-// checksums do not exist yet, and one that is encapsulated in the kernel and short.
+// corrupt flips a random bit behind the transport header, or in the last byte if nothing
+// follows the header. It drops packets that it cannot corrupt, as their receiver would:
+// those with several segments, whose checksums do not exist yet, and short ones that are
+// encapsulated in the kernel.
 func corrupt(s Spec, name string) asm.Instructions {
 	program := asm.Instructions{
 		asm.LoadMem(asm.R1, regPacket, contextGSOSize, asm.Word),
@@ -39,9 +39,9 @@ func corrupt(s Spec, name string) asm.Instructions {
 	return append(program, hop(name+"-corrupted"))
 }
 
-// findNetworkHeader finds out where the IP header is: what changes packets counts from
-// their first byte, and that is an Ethernet header on most links, one with a
-// VLAN in it on some, and the IP header on tunnels.
+// findNetworkHeader finds the IP header: helpers that change packets count from the first
+// byte. On most links that is an Ethernet header, on some with a VLAN in it, and on tunnels
+// the IP header.
 func findNetworkHeader(name string) asm.Instructions {
 	var program asm.Instructions
 	for at, offset := range []int32{14, 0, 18} {
@@ -62,12 +62,11 @@ func findNetworkHeader(name string) asm.Instructions {
 	return append(program, asm.Ja.Label(name+"-discard"), hop(name+"-header"))
 }
 
-// forgetChecksum has the kernel take the packet for one whose checksum is in the packet
-// and was not looked at. Else a link that computes checksums would compute one
-// that fits, and a receiver on the same node would look at none: the damage
-// would reach an application. There is no helper for it; but a packet whose
-// beginning is cut off beyond the transport header loses what the kernel knows
-// of its checksum, and does not get it back with its beginning.
+// forgetChecksum makes the kernel treat the packet as one whose checksum is in the packet
+// and unchecked. Otherwise a link that computes checksums would compute a matching one, and
+// a receiver on the same node would check none: the damage would reach an application.
+// There is no helper for it. But a packet that is cut beyond the transport header loses the
+// kernel's state of its checksum, and does not regain it with its first bytes.
 func forgetChecksum(name string) asm.Instructions {
 	program := asm.Instructions{
 		asm.LoadMem(regLength, regPacket, contextLength, asm.Word),
@@ -92,8 +91,8 @@ func forgetChecksum(name string) asm.Instructions {
 	return append(program, hop(name+"-whole"))
 }
 
-// chooseByte leaves in regOffset the byte to change: any between the end of the
-// transport header and that of the IP packet, which padding may follow.
+// chooseByte leaves in regOffset the byte to change: any between the end of the transport
+// header and that of the IP packet, which padding may follow.
 func chooseByte(name string) asm.Instructions {
 	program := ipLength(regLength, name+"-length")
 	program = append(program,

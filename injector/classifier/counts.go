@@ -9,18 +9,18 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Counts are what programs count: packets to which a rule with an effect applied,
-// and how often one of them was dropped, corrupted, duplicated or selected. Packets
-// that no rule matches cost nothing.
+// Counts are the counts of programs: packets to which a rule with an effect applied, and
+// how often one of them was dropped, corrupted, duplicated or selected. Packets that no
+// rule matches cost nothing.
 type Counts struct{ array *ebpf.Map }
 
-// The places in the map.
+// The indexes of the map.
 const (
 	countMatched = 0
 	countTaken   = 1
 )
 
-// NewCounts makes counts that are 0. Close gives them back.
+// NewCounts makes counts that are 0. Close releases them.
 func NewCounts() (*Counts, error) {
 	array, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: "squall_counts", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 2,
@@ -31,7 +31,7 @@ func NewCounts() (*Counts, error) {
 	return &Counts{array}, nil
 }
 
-// Read adds up what all processors have counted.
+// Read adds up the counts of all processors.
 func (c *Counts) Read() (matched, taken uint64, err error) {
 	for place, sum := range map[uint32]*uint64{countMatched: &matched, countTaken: &taken} {
 		var counted []uint64
@@ -52,7 +52,7 @@ func (c *Counts) Close() {
 	}
 }
 
-// count adds one at a place. It changes no register from R6 on.
+// count adds one at an index. It changes no register from R6 on.
 func (c *Counts) count(place int64) asm.Instructions {
 	if c == nil {
 		return nil
@@ -63,7 +63,7 @@ func (c *Counts) count(place int64) asm.Instructions {
 		asm.Add.Imm(asm.R2, stackProbe),
 		asm.LoadMapPtr(asm.R1, c.array.FD()),
 		asm.FnMapLookupElem.Call(),
-		over(asm.JEq, asm.R0, 0, 2), // never: but the verifier cannot know
+		over(asm.JEq, asm.R0, 0, 2), // never happens, but the verifier cannot know
 		asm.Mov.Imm(asm.R1, 1),
 		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
 	}

@@ -9,14 +9,15 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// effects are the different ones of a program's rules, each once, but for the
-// one that lets a packet pass.
+// effects are the distinct effects of a program's rules, except the one that passes a
+// packet.
 type effects []Effect
 
-// firstEffect is the number of the first effect, which is no family's.
+// firstEffect is the number of the first effect, which differs from the numbers of
+// families.
 const firstEffect = 8
 
-// passing is the number of what lets a packet pass.
+// passing is the number of the effect that passes a packet.
 const passing = firstEffect - 1
 
 func (e *effects) add(effect Effect) {
@@ -36,8 +37,8 @@ func (e effects) duplicate() bool {
 	return slices.ContainsFunc(e, func(effect Effect) bool { return effect.Duplicate > 0 })
 }
 
-// dispatch does what the rules have decided. From here on nothing of the
-// registers is needed but the context and the protocol.
+// dispatch applies the effect that the rules have chosen. From here on only the registers
+// of the context and the protocol are needed.
 func (e effects) dispatch(s Spec) asm.Instructions {
 	program := onlyRequests(s)
 	for _, effect := range e {
@@ -53,7 +54,7 @@ func (e effects) dispatch(s Spec) asm.Instructions {
 	return program
 }
 
-// assemble draws for each share anew, so that they do not depend on each other.
+// assemble draws separately for each share, so that they are independent.
 func (e Effect) assemble(s Spec, name string) asm.Instructions {
 	taken := func(what asm.Instructions) asm.Instructions { return append(s.Counts.count(countTaken), what...) }
 	program := s.Counts.count(countMatched)
@@ -69,8 +70,8 @@ func (e Effect) assemble(s Spec, name string) asm.Instructions {
 	return append(program, s.pass()...)
 }
 
-// drawn jumps over what happens to a share of the packets: a number of 31 bits
-// is drawn, and the share of all such numbers is its threshold.
+// drawn jumps over the instructions except for a share of the packets. It draws a number of
+// 31 bits; the share of all such numbers is its threshold.
 func drawn(share Percent, otherwise string, what asm.Instructions) asm.Instructions {
 	if share <= 0 {
 		return nil
@@ -88,20 +89,20 @@ func drawn(share Percent, otherwise string, what asm.Instructions) asm.Instructi
 	return append(append(program, what...), hop(otherwise))
 }
 
-// copyMark in the first of the context's words says that a packet is a copy; the
-// second says whose. Nothing else looks there, and no packet arrives with it.
+// copyMark in the first field of cb marks a packet as a copy; the second has the
+// owner. Other programs do not use them, and no packet arrives with it.
 const copyMark = 0x53715561
 
-// duplicate sends a copy along the packet's own way, to its own link: there it
-// meets this program again, which knows it by its mark.
+// duplicate sends a copy along the packet's own path, to its own link. There this program
+// judges it again, and recognises the mark.
 func duplicate(s Spec, name string) asm.Instructions {
 	flags := int32(0)
 	if s.Direction == Ingress {
 		flags = 1 // BPF_F_INGRESS
 	}
 	return asm.Instructions{
-		// A copy of somebody else's is not copied: two that copied each
-		// other's would never end.
+		// A foreign copy is not copied: two programs that copied each other's copies would never
+		// end.
 		asm.LoadMem(asm.R1, regPacket, contextCB, asm.Word),
 		asm.JEq.Imm(asm.R1, copyMark, name+"-is-copy"),
 		asm.Mov.Imm(asm.R1, copyMark),
@@ -120,8 +121,8 @@ func duplicate(s Spec, name string) asm.Instructions {
 
 func ownerWord(owner uint32) int32 { return int32(owner & (1<<31 - 1)) }
 
-// passOwnCopies lets pass what this program has copied itself, and takes the
-// mark off: beyond this link it is a packet like any other.
+// passOwnCopies passes this program's copies, and removes the mark: beyond this link a copy
+// is a packet like any other.
 func passOwnCopies(s Spec) asm.Instructions {
 	program := asm.Instructions{
 		asm.LoadMem(asm.R2, regPacket, contextCB, asm.Word),

@@ -13,13 +13,13 @@ const (
 	// flowBytes is the size of a flow's key: both addresses, the local one
 	// first, 16 bytes each; both ports, 4 bytes each; family and protocol.
 	flowBytes = 48
-	// maxFlows are kept. Beyond them those are forgotten, and so New again,
-	// that were not used for longest.
+	// maxFlows is how many flows are kept. Beyond that the least recently used one is
+	// forgotten, and so New again.
 	maxFlows = 1 << 14
 )
 
-// NewFlows makes the place for the flows of one network namespace. Close gives
-// it back once the programs are loaded that use it.
+// NewFlows makes the map of flows of one network namespace. Close it once the programs that
+// use it are loaded.
 func NewFlows() (*ebpf.Map, error) {
 	flows, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: "squall_flows", Type: ebpf.LRUHash, KeySize: flowBytes, ValueSize: 8, MaxEntries: maxFlows,
@@ -30,12 +30,12 @@ func NewFlows() (*ebpf.Map, error) {
 	return flows, nil
 }
 
-// sides are the bits in a flow's value that tell who has sent.
+// sides are the bits in a flow's value that record who has sent.
 var sides = map[Direction]int32{Egress: 1, Ingress: 2}
 
-// track finds the state of the packet's connection, and notes who has sent. The
-// addresses are at source of the header, of so many bytes each. All registers of
-// the rules that are set so far survive.
+// track finds the state of the packet's connection, and records the sender. The addresses
+// are at source of the header, each of this many bytes. All registers of the rules that are
+// set so far survive.
 func track(s Spec, family string, source, bytes int32) asm.Instructions {
 	if s.Flows == nil {
 		return nil
@@ -78,8 +78,8 @@ func track(s Spec, family string, source, bytes int32) asm.Instructions {
 	return append(program, asm.LoadMem(regSourcePort, asm.RFP, stackPort, asm.DWord).WithSymbol(family+"-tracked"))
 }
 
-// trackTCP looks at the flags alone. A packet without them, such as a later
-// fragment, is Established.
+// trackTCP uses only the flags. A packet without them, such as a later fragment, is
+// Established.
 func trackTCP(family string) asm.Instructions {
 	const syn, ack = 0x02, 0x10
 	program := asm.Instructions{
@@ -95,7 +95,7 @@ func trackTCP(family string) asm.Instructions {
 		asm.Ja.Label(family+"-new"))
 }
 
-// flowKey writes the key, in which both directions of a flow are the same.
+// flowKey writes the key, which is the same for both directions of a flow.
 func flowKey(direction Direction, source, bytes int32) asm.Instructions {
 	local, remote := stackFlow, stackFlow+16
 	localPort, remotePort := stackFlow+32, stackFlow+36
@@ -119,6 +119,6 @@ func flowKey(direction Direction, source, bytes int32) asm.Instructions {
 		asm.StoreMem(asm.RFP, int16(localPort), asm.R1, asm.Word),
 		asm.StoreMem(asm.RFP, int16(remotePort), regPort, asm.Word),
 		asm.Mov.Reg(asm.R1, regProtocol),
-		asm.Add.Imm(asm.R1, bytes<<8), // the length of addresses tells the family
+		asm.Add.Imm(asm.R1, bytes<<8), // the length of addresses identifies the family
 		asm.StoreMem(asm.RFP, stackFlow+40, asm.R1, asm.DWord))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// Packets of one flow after the other, of which those that leave are judged by
-// the one program and those that arrive by the other.
+// The packets of one flow follow each other: one program judges those that leave, the other
+// those that arrive.
 func TestStatesOfConnections(t *testing.T) {
 	testneeds.BeRoot(t)
 	const syn, ack = 0x02, 0x10
@@ -42,8 +42,8 @@ func TestStatesOfConnections(t *testing.T) {
 		"ICMP: new until it is answered":     {{ping, New}, {answer(ping), Established}, {ping, Established}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// A program for each direction and state, which drops it; those of
-			// one state share the flows, so every packet is seen by both.
+			// Each direction and state has a program that drops it. Both directions of a state share
+			// the flows, so each sees every packet.
 			programs := map[State]map[Direction]*ebpf.Program{}
 			for _, state := range []State{New, Established} {
 				flows, err := NewFlows()

@@ -8,8 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Request is an HTTP/1 request by its request line, which must begin a TCP
-// segment and not be encrypted.
+// Request is an unencrypted HTTP/1 request, whose request line must begin a TCP segment.
 type Request struct {
 	// Methods are upper case; none means any of the nine.
 	Methods []string
@@ -17,23 +16,23 @@ type Request struct {
 	Paths []string
 }
 
-// httpMethods are those of RFC 9110 and PATCH.
+// httpMethods are the methods of RFC 9110, and PATCH.
 var httpMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 
 const (
-	// methodBytes hold the longest method and the blank behind it, pathBytes
-	// the longest prefix.
+	// methodBytes holds the longest method and the blank behind it, pathBytes the longest
+	// prefix.
 	methodBytes = 8
 	pathBytes   = 96
 )
 
-// regPayload is the offset of the TCP payload from the packet's first byte, then
-// that of the path. The payload may not be where headers are, so it is loaded in
-// another way, which counts from there.
+// regPayload is the offset of the TCP payload from the packet's first byte, then that of
+// the path. The payload may be outside the part with the headers, so another helper loads
+// it, which counts from the packet's first byte.
 const regPayload = asm.R7
 
-// onlyRequests lets what the rules have decided about pass, unless it is a
-// packet that begins with the request.
+// onlyRequests passes packets that the rules have decided about, unless they begin with the
+// request.
 func onlyRequests(s Spec) asm.Instructions {
 	if s.Request == nil {
 		return nil
@@ -65,7 +64,7 @@ func onlyRequests(s Spec) asm.Instructions {
 	return append(program, hop("request"), asm.LoadMem(regFamily, asm.RFP, stackDecided, asm.DWord))
 }
 
-// matchMethod leaves in regPayload where the path begins.
+// matchMethod leaves the offset of the path in regPayload.
 func matchMethod(methods []string) asm.Instructions {
 	if len(methods) == 0 {
 		methods = httpMethods
@@ -84,7 +83,7 @@ func matchMethod(methods []string) asm.Instructions {
 	return append(program, asm.Ja.Label("no-request"), hop("path"))
 }
 
-// matchPath loads as much of the path as there is.
+// matchPath loads as much of the path as exists.
 func matchPath(paths []string) asm.Instructions {
 	if len(paths) == 0 || len(paths) == 1 && paths[0] == "/" {
 		return asm.Instructions{asm.Ja.Label("request")}

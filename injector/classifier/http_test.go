@@ -13,7 +13,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// isRequest says in Go what the program finds out.
+// isRequest is the program's decision in Go.
 func isRequest(r Request, payload string) bool {
 	methods := r.Methods
 	if len(methods) == 0 {
@@ -51,7 +51,7 @@ func segment(ipv6 bool, options int, payload string) []byte {
 	} else {
 		binary.BigEndian.PutUint16(frame[14+2:], uint16(len(frame)-14))
 	}
-	return append(frame, make([]byte, max(0, 60-len(frame)))...) // as short frames are padded
+	return append(frame, make([]byte, max(0, 60-len(frame)))...) // the padding of short frames
 }
 
 var longPath = "/" + strings.Repeat("a", 89)
@@ -92,7 +92,7 @@ func checkRequest(t *testing.T, programs []*ebpf.Program, payload string, option
 	}
 }
 
-func TestRequestsAreToldApart(t *testing.T) {
+func TestRequestsAreDistinguished(t *testing.T) {
 	programs := requestPrograms(t)
 	for _, payload := range payloads {
 		for _, options := range []int{0, 3, 10} {
@@ -105,7 +105,7 @@ func TestRequestsAreToldApart(t *testing.T) {
 	}
 }
 
-// Of many rules the one that matches still decides, and its request is asked for once.
+// Among many rules the matching one still decides, and the program checks its request once.
 func TestAllowedRequestsPass(t *testing.T) {
 	testneeds.BeRoot(t)
 	rules := []Rule{{Match: Match{Direction: Egress, Port: 80}}, {Match{Direction: Egress}, Effect{Drop: 100}}}
@@ -138,8 +138,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzProgram gives any bytes to a program that looks at all there is: it answers one of its
-// verdicts, whatever comes.
+// FuzzProgram passes arbitrary bytes to a program with every check: each run returns one of
+// its verdicts.
 func FuzzProgram(f *testing.F) {
 	for _, payload := range payloads[:4] {
 		f.Add(segment(false, 1, payload), true)

@@ -4,8 +4,8 @@ package classifier
 
 import "github.com/cilium/ebpf/asm"
 
-// Registers that hold the parsed packet while the rules look at it. No helper
-// is called after the parsing, so that even R0 to R5 keep their values.
+// Registers that hold the parsed packet while the rules use it. No helper is called after
+// the parsing, so that even R0 to R5 keep their values.
 const (
 	regFamily     = asm.R0 // 4 or 6; once a rule has matched, the number of its effect
 	regSourcePort = asm.R1 // noPort if the packet has none
@@ -19,15 +19,15 @@ const (
 	regPort       = asm.R9 // destination port, noPort if the packet has none
 )
 
-// noPort is no port's number.
+// noPort is larger than any port.
 const noPort = 1 << 16
 
-// What the stack holds, as offsets from the frame pointer.
+// The contents of the stack, as offsets from the frame pointer.
 const (
 	stackHeader = -40 // the fixed header of either family
 	stackNext   = -48 // the header after it
-	stackL4     = -56 // where the transport header begins, from the IP header
-	stackProbe  = -72 // what may be the beginning of the IP header
+	stackL4     = -56 // offset of the transport header from the IP header
+	stackProbe  = -72 // possible first bytes of the IP header
 	stackByte   = -80
 	stackState  = -88 // the State of the packet's connection
 	stackPort   = -96 // the source port while its register is needed
@@ -35,7 +35,7 @@ const (
 	stackFlow   = stackValue - flowBytes
 	stackSaved  = stackFlow - savedBytes
 
-	stackDecided = stackSaved - 8 // the number of the effect, while it is looked for a request
+	stackDecided = stackSaved - 8 // the number of the effect, while the request is checked
 	stackMethod  = stackDecided - methodBytes
 	stackPath    = stackMethod - pathBytes
 )
@@ -46,12 +46,12 @@ const (
 	contextProtocol = 16
 	contextIfindex  = 40
 	contextTCIndex  = 44
-	contextCB       = 48 // five words for programs alone; a copy has those of its packet
+	contextCB       = 48 // five fields for programs only; a copy has those of its packet
 	contextGSOSize  = 176
 )
 
-// fromNetworkHeader makes a helper count from the IP header, wherever that is:
-// a tunnel's packets have no Ethernet header before it (BPF_HDR_START_NET).
+// fromNetworkHeader makes a helper count from the IP header, wherever that is: a tunnel's
+// packets have no Ethernet header before it (BPF_HDR_START_NET).
 const fromNetworkHeader = 1
 
 const (
@@ -64,11 +64,11 @@ const (
 	ipv6Destination = 60
 	icmpv6          = 58
 
-	// maxExtensions is how many IPv6 extension headers are looked behind.
+	// maxExtensions is how many IPv6 extension headers the parser skips.
 	maxExtensions = 6
 )
 
-// parse fills the registers and falls through into the rules.
+// parse fills the registers and continues with the rules.
 func parse(s Spec) asm.Instructions {
 	program := onlyCgroups(s.Cgroups)
 	program = append(program,
@@ -83,8 +83,8 @@ func parse(s Spec) asm.Instructions {
 	return append(program, hop("rules"))
 }
 
-// onlyCgroups lets every packet pass whose socket is in none of cgroups, nor
-// in a cgroup below them.
+// onlyCgroups passes every packet whose socket is outside cgroups and the cgroups below
+// them.
 func onlyCgroups(cgroups *Cgroups) asm.Instructions {
 	if cgroups == nil {
 		return nil
@@ -190,9 +190,9 @@ func skipExtensions() asm.Instructions {
 	return append(program, hop("extensions-end"))
 }
 
-// passNeighbourDiscovery lets ICMPv6 pass that a link needs to work at all:
-// neighbour and router discovery (133 to 137), and the multicast listener
-// reports without which a switch does not forward them (130 to 132, 143).
+// passNeighbourDiscovery passes the ICMPv6 that a link needs to work at all: neighbour and
+// router discovery (133 to 137), and the multicast listener reports without which a switch
+// does not forward them (130 to 132, 143).
 func passNeighbourDiscovery() asm.Instructions {
 	program := asm.Instructions{
 		asm.JNE.Imm(regProtocol, icmpv6, "not-discovery"),
@@ -227,8 +227,8 @@ func loadPorts(family string) asm.Instructions {
 		hop(family+"-parsed"))
 }
 
-// loadBytes copies length bytes at the offset in R2, counted from the IP header, to
-// the stack, or jumps to otherwise if the packet is shorter.
+// loadBytes copies length bytes at the offset in R2, counted from the IP header, to the
+// stack. It jumps to otherwise if the packet is shorter.
 func loadBytes(to int32, length int32, otherwise string) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, regPacket),

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package classifier assembles the BPF program that judges the packets of one
-// direction by a list of rules. It promises that every list of rules that fits
-// the kernel's limits becomes a program that the verifier accepts, and that the
-// program changes nothing that is sent but what it was told to corrupt.
+// Package classifier assembles the BPF program that judges the packets of one direction by
+// a list of rules. It promises that every list of rules within the kernel's limits becomes
+// a program that the verifier accepts. The program changes no packet except those of a rule
+// that corrupts.
 package classifier
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Verdicts of a program on a link. The one for passing hands the packet on to
-// whatever else is attached, so that foreign filters see what they saw before.
+// Verdicts of a program on a link. The passing one hands the packet on to the next program,
+// so that foreign filters see the same packets as before.
 const (
 	verdictNext = -1
 	verdictDrop = 2
@@ -27,39 +27,35 @@ const (
 	cgroupDrop = 0
 )
 
-// chunkRules is how many rules are skipped by one jump: offsets of jumps have
-// 16 bits, and no rule takes more than 32 instructions, its part of the search
-// included.
+// chunkRules is how many rules one jump skips: offsets of jumps have 16 bits, and no rule
+// takes more than 32 instructions, its part of the search included.
 const chunkRules = 512
 
-// Spec is what a program does.
+// Spec is the input of a program.
 type Spec struct {
 	Direction Direction
-	// Rules of the other direction are left out.
+	// Rules may contain rules of the other direction, which are ignored.
 	Rules []Rule
-	// Cgroups, if not nil, are those whose sockets' packets are judged.
+	// Cgroups, if not nil, limit the program to the packets of their sockets.
 	Cgroups *Cgroups
-	// Request, if not nil, is what a packet must begin besides matching a rule
-	// for anything to be done to it.
+	// Request, if not nil, limits effects to packets that also begin such a request.
 	Request *Request
-	// Flows are where flows are kept, if the rules depend on the state of
-	// connections. The programs of both directions share them.
+	// Flows is the map of flows, if the rules depend on the state of connections. The programs
+	// of both directions share it.
 	Flows *ebpf.Map
-	// AtSockets is true for a program of a cgroup, which sees packets where
-	// sockets send and receive them. It can only drop: rules that corrupt or
-	// duplicate make the kernel refuse it.
+	// AtSockets is true for a program of a cgroup, which sees packets where sockets send and
+	// receive them. It can only drop: the kernel refuses one with rules that corrupt or
+	// duplicate.
 	AtSockets bool
-	// Owner tells the copies that this program makes from those of others, 31
-	// bits.
+	// Owner distinguishes the copies that this program makes from those of others, 31 bits.
 	Owner uint32
-	// Counts, if not nil, counts what matched and what was done to it.
+	// Counts, if not nil, counts the packets that matched and their effects.
 	Counts *Counts
-	// Selects makes a program that does nothing but select what rules send
-	// through queues.
+	// Selects makes a program that only selects the packets that rules send through queues.
 	Selects Selection
 }
 
-// pass ends the program for a packet that goes on.
+// pass ends the program for a packet that continues.
 func (s Spec) pass() asm.Instructions {
 	if s.Selects != SelectNothing {
 		return verdict(verdictOther)
@@ -78,10 +74,9 @@ func (s Spec) drop() asm.Instructions {
 	return verdict(verdictDrop)
 }
 
-// Program assembles the classifier of one direction: the first of the rules
-// that matches decides what becomes of a packet. With cgroups, packets whose
-// socket is in none of them pass. Whatever cannot be parsed passes, and so do
-// ARP, all that is not IP, and IPv6 neighbour discovery.
+// Program assembles the classifier of one direction: the first rule that matches decides
+// about a packet. With cgroups, packets of other sockets pass. Packets that cannot be
+// parsed pass, and so do ARP, everything that is not IP, and IPv6 neighbour discovery.
 func Program(s Spec) asm.Instructions {
 	var ipv4, ipv6 []Rule
 	var all effects
@@ -108,9 +103,8 @@ func Program(s Spec) asm.Instructions {
 	return append(program, all.dispatch(s)...)
 }
 
-// chunks assembles the rules of one family. A packet of the other family, and
-// one that an earlier rule has decided, hops over them chunk by chunk, because
-// one jump over all would not reach.
+// chunks assembles the rules of one family. A packet of the other family, or one with a
+// decision, skips them chunk by chunk, because one jump over all would not reach.
 func chunks(family int32, rules []Rule, all effects) asm.Instructions {
 	var program asm.Instructions
 	for at, chunk := range split(searchable(rules)) {
@@ -132,8 +126,8 @@ func chunks(family int32, rules []Rule, all effects) asm.Instructions {
 	return program
 }
 
-// decide tests rules one after the other, and jumps away with the number of the
-// effect of the first that matches.
+// decide tests rules one after the other, and jumps away with the number of the first
+// matching rule's effect.
 func decide(rules []Rule, all effects, away string) asm.Instructions {
 	var program asm.Instructions
 	for _, rule := range rules {
@@ -146,9 +140,9 @@ func decide(rules []Rule, all effects, away string) asm.Instructions {
 	return program
 }
 
-// mismatch collects in one register how the packet differs from the rule, so
-// that a rule has one jump: the verifier follows every jump both ways, keeps at
-// most 8192 of them in mind, and gives up at a few hundred rules of several.
+// mismatch collects in one register how the packet differs from the rule, so that a rule
+// has one jump. The verifier follows every jump both ways and keeps at most 8192 of them.
+// With several jumps for each it refuses a few hundred rules.
 func mismatch(rule Rule) asm.Instructions {
 	var program asm.Instructions
 	differ := func(register asm.Register, want uint64, bits, width int) {

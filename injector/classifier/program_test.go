@@ -144,8 +144,8 @@ func TestProgramDropsItsShare(t *testing.T) {
 	}
 }
 
-// The largest plan: every rule of the longest form, in both families, so that
-// jumps stay in reach and the verifier comes to an end.
+// The largest plan has every rule in the longest form, in both families. Its jumps must
+// reach, and the verifier must finish.
 func TestProgramOfMostRulesLoads(t *testing.T) {
 	testneeds.BeRoot(t)
 	for name, address := range map[string]func(i int) netip.Prefix{
@@ -185,7 +185,7 @@ func TestProgramOfMostRulesLoads(t *testing.T) {
 	}
 }
 
-// mostRules is more than any kind asks for; see rule.MaxRules.
+// mostRules is more than any kind needs; see rule.MaxRules.
 const mostRules = 2048
 
 const (

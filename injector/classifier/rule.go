@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Direction is where a packet goes, seen from the target.
+// Direction is the direction of a packet, as the target sees it.
 type Direction string
 
-// The directions; in the API's words they are flows.
+// The directions, which the API calls flows.
 const (
 	Egress  Direction = "egress"
 	Ingress Direction = "ingress"
@@ -19,20 +19,19 @@ const (
 // Protocol is an IP protocol number; Any matches every protocol.
 type Protocol uint8
 
-// The protocols a rule can ask for.
+// The protocols that a rule can select.
 const (
 	Any Protocol = 0
 	TCP Protocol = 6
 	UDP Protocol = 17
 )
 
-// State is how far a connection has come.
+// State is the state of a packet's connection.
 type State uint8
 
-// The states. Of TCP, a SYN without ACK is New and everything else is
-// Established. Of any other protocol a packet is Established if its other side
-// has sent something between the same addresses and ports since the program was
-// attached, and New if it has not.
+// The states. Of TCP, a SYN without ACK is New and everything else is Established. A packet
+// of another protocol is Established if its other side has sent between the same addresses
+// and ports since the program was attached, else New.
 const (
 	AnyState    State = 0
 	New         State = 1
@@ -42,7 +41,7 @@ const (
 // Percent is a share of packets, 0 to 100.
 type Percent int
 
-// Match says which packets are meant.
+// Match selects packets.
 type Match struct {
 	Direction Direction
 	// Remote is matched against the address of the other end: the destination
@@ -56,10 +55,10 @@ type Match struct {
 	State            State
 }
 
-// Effect is what happens to the packets of a match. The zero value lets them
-// pass. Each share is drawn by itself for each packet, in the order of the
-// fields: what is dropped is neither corrupted nor duplicated, and the copy of a
-// corrupted packet is corrupted in the same way.
+// Effect is what happens to the packets of a match. The zero value passes them. Each share
+// is drawn separately for each packet, in the order of the fields. A dropped packet is
+// neither corrupted nor duplicated. The copy of a corrupted packet is corrupted in the same
+// way.
 type Effect struct {
 	Drop Percent
 	// Corrupt flips one bit behind the transport header and leaves a wrong
@@ -67,8 +66,8 @@ type Effect struct {
 	Corrupt Percent
 	// Duplicate sends or receives the packet twice. A copy is not judged again.
 	Duplicate Percent
-	// Queue sends what is not dropped through the queues of the injection. Only a
-	// program that selects packets for a queue looks at it.
+	// Queue sends packets that are not dropped through the queues of the injection. Only a
+	// program that selects packets for a queue uses it.
 	Queue bool
 }
 
@@ -79,14 +78,14 @@ type Rule struct {
 	Effect
 }
 
-// Tracks tells whether rules depend on the state of connections, so that packets
-// of both directions have to be seen and flows to be kept.
+// Tracks is true if rules depend on the state of connections. The program must then see
+// packets of both directions and keep flows.
 func Tracks(rules []Rule) bool {
 	return slices.ContainsFunc(rules, func(r Rule) bool { return r.State != AnyState })
 }
 
-// Directions lists the directions in which rules need a program: to disturb
-// something, or to see what is answered.
+// Directions lists the directions in which rules need a program: to disrupt packets, or to
+// see answers.
 func Directions(rules []Rule) []Direction {
 	tracks := Tracks(rules)
 	var directions []Direction

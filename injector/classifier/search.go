@@ -11,8 +11,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// fewRules are tested one after the other: what a search would spare them is less
-// than it costs.
+// fewRules are tested one after the other: for so few, a search costs more than it saves.
 const fewRules = 4
 
 // span is the part of a register's values that a rule matches, both ends included.
@@ -20,13 +19,13 @@ type span struct{ low, high uint64 }
 
 func (s span) holds(other span) bool { return s.low <= other.low && other.high <= s.high }
 
-// inside orders spans so that each comes after those around it.
+// inside orders spans so that each follows those that contain it.
 func (s span) inside(other span) int {
 	return cmp.Or(cmp.Compare(s.low, other.low), cmp.Compare(other.high, s.high))
 }
 
-// key is a register by whose value rules can be searched. The spans of rules in it
-// are equal, or apart, or one holds the other.
+// key is a register by whose value rules can be searched. Any two spans of rules in it are
+// equal or disjoint, or one contains the other.
 type key struct {
 	register asm.Register
 	width    int
@@ -40,7 +39,7 @@ var portKeys = []key{
 	{regSourcePort, 32, func(m Match) span { return portSpan(m.SourcePort) }},
 }
 
-// keysOf are the keys of the rules of a family, in the order in which they are searched.
+// keysOf are the keys of the rules of a family, in the order of the search.
 var keysOf = map[int32][]key{
 	4: append([]key{
 		{regAddress, 32, func(m Match) span { return addressSpan(m.Remote, 0) }},
@@ -58,8 +57,8 @@ func portSpan(port uint16) span {
 	return span{uint64(port), uint64(port)}
 }
 
-// addressSpan is what a prefix leaves open of the 32 or 64 bits of an address from
-// one bit on.
+// addressSpan is the range that a prefix leaves open of the 32 or 64 bits of an address
+// from one bit on.
 func addressSpan(remote netip.Prefix, from int) span {
 	if !remote.IsValid() {
 		return span{0, ^uint64(0)}
@@ -74,9 +73,9 @@ func addressSpan(remote netip.Prefix, from int) span {
 	return span{value &^ open, value | open}
 }
 
-// searchable splits rules where their effect changes: in a run any order decides
-// alike. What comes after a rule that matches every packet is left out, as the
-// verifier refuses code that cannot be reached.
+// searchable splits rules where their effect changes: within a run, order does not matter.
+// It omits rules after one that matches every packet, as the verifier refuses unreachable
+// code.
 func searchable(rules []Rule) [][]Rule {
 	var runs [][]Rule
 	for at, rule := range rules {
@@ -110,9 +109,8 @@ func split(runs [][]Rule) [][][]Rule {
 	return chunks
 }
 
-// layers splits rules by a key into lists of groups: in a group spans are equal, in
-// a layer they are apart and ascend. What is inside of another's span is in a later
-// layer than that.
+// layers splits rules by a key into lists of groups. In a group spans are equal; in a layer
+// they are disjoint and ascend. A span inside another is in a later layer.
 func layers(rules []Rule, k key) [][][]Rule {
 	sorted := slices.Clone(rules)
 	slices.SortStableFunc(sorted, func(a, b Rule) int { return k.of(a.Match).inside(k.of(b.Match)) })
@@ -137,16 +135,16 @@ func layers(rules []Rule, k key) [][][]Rule {
 	return all
 }
 
-// searcher assembles how a packet finds the rules it may match. Each rule that it
-// comes to is tested in full; what is spared are those that cannot match.
+// searcher assembles a search that leads a packet to the rules it may match. It tests each
+// of these in full, and skips those that cannot match.
 type searcher struct {
 	// test assembles the tests of rules, one after the other.
 	test func([]Rule) asm.Instructions
-	// label makes names of places.
+	// label makes unique labels.
 	label func() string
 }
 
-// search assembles a run of rules. A packet that matches none falls through.
+// search assembles a run of rules. A packet that matches none continues after it.
 func (s searcher) search(rules []Rule, keys []key) asm.Instructions {
 	if len(rules) <= fewRules || len(keys) == 0 {
 		return s.test(rules)
@@ -158,7 +156,7 @@ func (s searcher) search(rules []Rule, keys []key) asm.Instructions {
 	return program
 }
 
-// halve leads a packet into the half of the groups that its value is in.
+// halve leads a packet to the half of the groups that contains its value.
 func (s searcher) halve(groups [][]Rule, keys []key) asm.Instructions {
 	if len(groups) == 1 {
 		return s.search(groups[0], keys[1:])
@@ -175,9 +173,9 @@ func (s searcher) halve(groups [][]Rule, keys []key) asm.Instructions {
 	return append(program, hop(end))
 }
 
-// reaches jumps if a key's value is bound or more. The value is compared in another
-// register, to which it came so that the verifier does not connect the two: what it
-// learned of the key it would take along every way separately, and give up.
+// reaches jumps if a key's value is bound or more. It compares a copy in another register
+// that the verifier does not connect to the key. Otherwise the verifier would track its
+// knowledge of the key along every path, and refuse the program.
 func reaches(k key, bound uint64, label string) asm.Instructions {
 	return append(constant(regMismatch, bound, k.width),
 		asm.Mov.Imm(regScratch, 0),

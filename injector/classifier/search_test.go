@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// The kernel searches; the list says in plain words what it has to find.
+// The result of the kernel's search must equal that of a plain loop over the list.
 func TestSearchFindsTheFirstRuleThatMatches(t *testing.T) {
 	testneeds.BeRoot(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -50,8 +50,8 @@ func TestSearchFindsTheFirstRuleThatMatches(t *testing.T) {
 	}
 }
 
-// randomRule makes rules that are alike in part: networks in networks, a few ports, and
-// effects that change now and then.
+// randomRule makes rules that are partly alike: networks in networks, a few ports, and
+// effects that change sometimes.
 func randomRule(random *rand.Rand, count int, ipv4 bool) Rule {
 	rule := Rule{Match: Match{Direction: Egress, Protocol: []Protocol{Any, Any, TCP, UDP}[random.IntN(4)]}}
 	if random.IntN(8) > 0 {
@@ -85,7 +85,7 @@ func randomAddress(random *rand.Rand, ipv4 bool) netip.Addr {
 	return netip.AddrFrom16(bytes)
 }
 
-// randomPacket is mostly one that a rule or its neighbour is about.
+// randomPacket usually matches a rule, or nearly does.
 func randomPacket(random *rand.Rand, rules []Rule, local string) packet {
 	rule := rules[random.IntN(len(rules))]
 	address := rule.Remote.Addr()
@@ -104,9 +104,9 @@ func meant(m Match, p packet) bool {
 		(m.Protocol == Any || byte(m.Protocol) == p.protocol)
 }
 
-// Most rules cost a packet little more than one rule does: testing one after the
-// other would cost twenty times as much. The best of several runs is the
-// program's own cost, whatever else the machine does.
+// Most rules cost a packet little more than one rule does: testing one after the other
+// would cost twenty times as much. The best of several runs is the program's own cost,
+// despite other load on the machine.
 func TestMostRulesCostLittleMoreThanOne(t *testing.T) {
 	testneeds.BeRoot(t)
 	cost := map[int]float64{1: 0, mostRules: 0}
@@ -145,9 +145,9 @@ func benchmarkRules(count int) []Rule {
 	return append(rules, Rule{Match{Direction: Egress, Protocol: UDP, Port: 9}, Effect{Drop: 100}})
 }
 
-// BenchmarkProgram prints what it costs to judge a packet that matches none but the
-// last of so many rules: the kernel runs the program that often itself
-// (BPF_PROG_TEST_RUN), so that nothing else is measured.
+// BenchmarkProgram prints the cost of judging a packet that matches only the last of the
+// rules. The kernel itself runs the program that often (BPF_PROG_TEST_RUN), so that nothing
+// else is measured.
 func BenchmarkProgram(b *testing.B) {
 	for _, count := range []int{1, mostRules} {
 		b.Run(fmt.Sprintf("rules=%d", count), func(b *testing.B) {

@@ -4,40 +4,39 @@ package classifier
 
 import "github.com/cilium/ebpf/asm"
 
-// Selection is where a program selects the packets that rules send through queues.
-// What it selects has the effect Queue and no other.
+// Selection is the place at which a program selects the packets that rules send through
+// queues. A selected packet has the effect Queue and no other.
 type Selection int
 
 const (
 	// SelectNothing is for all other programs.
 	SelectNothing Selection = iota
-	// SelectOnLinks is for a filter of a link (cls_bpf): what leaves is tagged on
-	// its way into the queue, and not selected again when it comes out.
+	// SelectOnLinks is for a filter of a link (cls_bpf). A leaving packet is tagged on its way
+	// into the queue, and not selected again after it.
 	SelectOnLinks
-	// SelectOnce is for where a packet comes by once, and nothing can be written
-	// to it: a match of the packet filter (xt_bpf).
+	// SelectOnce is for a match of the packet filter (xt_bpf), which sees a packet once and
+	// cannot write to it.
 	SelectOnce
 )
 
-// Verdicts of a program that selects, as cls_bpf without direct action and xt_bpf
-// take them.
+// Verdicts of a selecting program, for cls_bpf without direct action and for xt_bpf.
 const (
 	verdictOther    = 0
 	verdictSelected = -1
 )
 
-// queuedTag is what a packet carries that leaves through a queue, and so comes to
-// the egress of its link twice. It is in the field tc_index, which DiffServ's
-// queueing had and nothing uses since Linux 6.3.
+// queuedTag marks a packet that leaves through a queue, and so passes the egress of its
+// link twice. It is in the field tc_index, of DiffServ's queueing, which nothing uses since
+// Linux 6.3.
 const queuedTag = 0x5171
 
-// ToQueue makes the rules of a program that selects from those of all effects,
-// and Unqueued those of the programs that do everything else.
+// ToQueue makes the rules of a selecting program from those of all effects, and Unqueued
+// those of the other programs.
 func ToQueue(rules []Rule) []Rule {
 	return withEffects(rules, func(e Effect) Effect { return Effect{Queue: e.Queue} })
 }
 
-// Unqueued leaves out what only a program that selects looks at.
+// Unqueued omits the effects that only a selecting program uses.
 func Unqueued(rules []Rule) []Rule {
 	return withEffects(rules, func(e Effect) Effect { e.Queue = false; return e })
 }
@@ -51,7 +50,7 @@ func withEffects(rules []Rule, change func(Effect) Effect) []Rule {
 	return changed
 }
 
-// selectQueued ends a program for a packet that is to wait.
+// selectQueued ends a program for a packet that must wait.
 func selectQueued(s Spec) asm.Instructions {
 	var program asm.Instructions
 	if s.Selects == SelectOnLinks && s.Direction == Egress {
@@ -67,8 +66,8 @@ func tag(value int32) asm.Instructions {
 	}
 }
 
-// passFromQueue lets pass what leaves and comes out of a queue: it has been
-// judged. The filter that sent it there, the last of ours, takes the tag off.
+// passFromQueue passes leaving packets that come out of a queue: they have been judged. The
+// filter that sent them there, the last of ours, removes the tag.
 func passFromQueue(s Spec) asm.Instructions {
 	if s.AtSockets || s.Selects == SelectOnce || s.Direction != Egress {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// The rules that drop are those that select: only what is answered differs.
+// The rules that drop are those that select: only the verdicts differ.
 func TestSelection(t *testing.T) {
 	testneeds.BeRoot(t)
 	rules := ToQueue([]Rule{

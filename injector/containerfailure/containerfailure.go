@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package containerfailure ends containers by a signal to their first process.
-// It promises that no other process is ever hit, and that a signal without
-// effect is reported and never passes for an injection.
+// Package containerfailure ends containers by a signal to their first process. It promises
+// to signal no other process. A signal without effect is reported and never counts as an
+// injection.
 package containerfailure
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// unhandledGrace is how long a process that seems not to handle SIGTERM
-	// has to end: it might install its handler just then.
+	// unhandledGrace is how long a process that seems not to handle SIGTERM has to end: it may
+	// be about to install its handler.
 	unhandledGrace = 5 * time.Second
 	// handledGrace is how long a process that handles SIGTERM may take. It is
 	// the time Kubernetes gives a container by default.
@@ -37,8 +37,8 @@ type Injector struct {
 	unhandledGrace, handledGrace time.Duration
 }
 
-// New returns the injector of a target. It needs no journal: an ended process
-// cannot be brought back, its container is started again by the kubelet.
+// New returns the injector of a target. It needs no journal: an ended process cannot be
+// restored, and the kubelet restarts its container.
 func New(params v1beta1.ContainerFailure, t *target.Target, _ *journal.Journal) *Injector {
 	return &Injector{
 		params: params, containers: t.Containers,
@@ -46,11 +46,11 @@ func New(params v1beta1.ContainerFailure, t *target.Target, _ *journal.Journal) 
 	}
 }
 
-// Inject signals the first process of every container and waits for their ends.
-// It signals none if one of them is gone already: that one was not ended by
-// this injection. One that is still being started is waited for: killed then, it would
-// never have run, and the runtime would call that an error of its own. It returns an error naming each container that did not end,
-// with the reason as far as the kernel tells it.
+// Inject signals the first process of every container and waits for their ends. If one of
+// them is gone already, it signals none: this injection did not end that one. It waits for
+// a container that is being started: killed then, it would never have run, and the runtime
+// would report an error of its own. It returns an error naming each container that did not
+// end, with the reason as far as the kernel shows it.
 func (i *Injector) Inject(ctx context.Context) error {
 	if len(i.containers) == 0 {
 		return errors.New("container failure needs containers: it works at level pod only")
@@ -88,8 +88,7 @@ func (i *Injector) Inject(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Every is the time after which the containers that run then are ended once more;
-// 0 means never.
+// Every is the interval at which the running containers are ended again; 0 means never.
 func (i *Injector) Every() time.Duration {
 	if i.params.Interval == nil {
 		return 0
@@ -100,11 +99,11 @@ func (i *Injector) Every() time.Duration {
 // Clean does nothing and is safe to call at any time.
 func (i *Injector) Clean(context.Context) error { return nil }
 
-// Left is always empty: a signal leaves nothing that could be taken back.
+// Left is always empty: a signal leaves nothing to undo.
 func (i *Injector) Left(context.Context) ([]string, error) { return nil, nil }
 
-// firstProcess is one first process, held by a descriptor so that its number cannot
-// come to mean another.
+// firstProcess is one first process, held by a descriptor so that its number cannot be
+// reused.
 type firstProcess struct {
 	target.Container
 	pidfd *os.File
@@ -121,8 +120,8 @@ func (p firstProcess) signal(forced bool) error {
 	return nil
 }
 
-// awaitStart returns when the application runs in a container, for which it waits as
-// long as for its end.
+// awaitStart returns when the application runs in a container. It waits for that as long as
+// for its end.
 func (i *Injector) awaitStart(ctx context.Context, c target.Container) error {
 	bounded, cancel := context.WithTimeout(ctx, i.handledGrace)
 	defer cancel()
@@ -171,8 +170,8 @@ func (i *Injector) awaitEnd(ctx context.Context, p firstProcess) error {
 	return i.explain(p, grace)
 }
 
-// explain says why a process outlived its signal, by what it does with the
-// signal now: it may have changed its mind since.
+// explain returns why a process outlived its signal. It reads how the process treats the
+// signal now, which may have changed since.
 func (i *Injector) explain(p firstProcess, grace time.Duration) error {
 	why, err := p.whyUnaffected(i.params.Forced)
 	if errors.Is(err, target.ErrGone) {

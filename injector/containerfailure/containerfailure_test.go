@@ -110,7 +110,7 @@ func TestGracefulDoesNotClaimWhatHadNoEffect(t *testing.T) {
 	}
 }
 
-func TestGoneContainerIsAnErrorAndNobodyIsSignalled(t *testing.T) {
+func TestGoneContainerIsAnErrorAndNoProcessIsSignalled(t *testing.T) {
 	lives := testcontainer.Start(t, testcontainer.Sleeps...)
 	ended := testcontainer.Start(t, testcontainer.Sleeps...)
 	i := newInjector(true, loadTarget(t, lives, ended))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// effect says what a signal does, or why it does nothing.
+// effect is the effect of a signal, or the reason that it has none.
 type effect string
 
 const (
@@ -23,7 +23,7 @@ const (
 // masks are the signals a process treats specially, bit n-1 for signal n.
 type masks struct{ caught, ignored, blocked uint64 }
 
-// effectOf tells what becomes of SIGTERM, or of SIGKILL when forced.
+// effectOf returns the effect of SIGTERM, or of SIGKILL when forced.
 func effectOf(m masks, forced bool) effect {
 	const term = 1 << (unix.SIGTERM - 1)
 	switch {
@@ -39,8 +39,8 @@ func effectOf(m masks, forced bool) effect {
 	return unheard
 }
 
-// whyUnaffected looks at what the process does with its signal. It returns
-// target.ErrGone, wrapped, if the process has ended.
+// whyUnaffected reads how the process treats its signal. It returns target.ErrGone,
+// wrapped, if the process has ended.
 func (p firstProcess) whyUnaffected(forced bool) (effect, error) {
 	var m masks
 	for field, mask := range map[string]*uint64{"SigCgt": &m.caught, "SigIgn": &m.ignored, "SigBlk": &m.blocked} {

@@ -19,16 +19,15 @@ import (
 // BurnCommand is the hidden subcommand of the injector that runs Burn.
 const BurnCommand = "burn"
 
-// Burn is the burner, a child process of the injector. It does nothing until
-// a byte comes on its standard input, so that it can be put into the target's
-// cgroup first; then it burns on every CPU it is allowed to use and says so in
-// one line on its standard output.
+// Burn is the burner, a child process of the injector. It does nothing until a byte arrives
+// on its standard input, so that it can be put into the target's cgroup first. Then it
+// burns on every CPU it is allowed to use and reports that in one line on its standard
+// output.
 //
-// It ends, without an error, when ctx is done, when its standard input is
-// closed (the injector is gone), or when the process behind the pidfd in file
-// descriptor 3 is: a burner in a container's cgroup would keep the container
-// from ending. args are the mark that lets Clean and Audit find it, and the
-// load as "50%" or a number of cores.
+// Burn ends without an error when ctx is done, or when its standard input is closed, as by
+// the injector's end. It also ends with the process behind the pidfd in file descriptor 3:
+// a burner in a container's cgroup would keep the container from ending. args are the mark
+// that lets Clean and Audit find it, and the load as "50%" or a number of cores.
 func Burn(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%s: want a mark and a load; it is started by the injector, not by hand", BurnCommand)
@@ -37,8 +36,8 @@ func Burn(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// The cgroup v2 of a target charges it for our memory: collecting garbage
-	// is not worth the threads, and whatever we have is taken before joining.
+	// The cgroup v2 of a target charges it for our memory. So the burner collects no garbage,
+	// whose threads are not worth it, and takes its memory before it joins.
 	debug.SetGCPercent(-1)
 	child.Sacrifice()
 	if !child.AwaitRelease() {
@@ -66,10 +65,9 @@ func ownCPUs() (string, error) {
 	return allowedList(string(status))
 }
 
-// burnAll runs one burner per CPU until the burner must end, or may use other CPUs
-// than those of list: a container can be resized. The two further threads are for this
-// goroutine and for the timers: without them a full load would keep us from noticing
-// the end.
+// burnAll runs one burner per CPU until the burner must end, or may use other CPUs than
+// those of list: a container can be resized. The two further threads are for this goroutine
+// and for the timers: without them a full load would delay the end.
 func burnAll(ctx context.Context, cpus []int, busy time.Duration, list string) (ended bool) {
 	runtime.GOMAXPROCS(len(cpus) + 2)
 	ctx, stop := context.WithCancel(ctx)
@@ -88,15 +86,15 @@ func burnAll(ctx context.Context, cpus []int, busy time.Duration, list string) (
 	return ended
 }
 
-// burnOn burns busy of every period on one CPU. What counts is the time the
-// thread really had, so that a target competing for the CPU feels the same
-// load; what could not be had in one period is not made up for in the next.
+// burnOn burns busy of every period on one CPU. It measures the time the thread really had,
+// so that a target competing for the CPU has the same load. It does not make up in the next
+// period for time that it did not get.
 func burnOn(ctx context.Context, cpu int, busy time.Duration) {
-	// Never unlocked: the thread keeps its affinity and ends with the goroutine.
+	// The thread is never unlocked: it keeps its affinity and ends with the goroutine.
 	runtime.LockOSThread()
 	var only unix.CPUSet
 	only.Set(cpu)
-	// EINVAL when the cpuset lost the CPU meanwhile: then burn where allowed.
+	// EINVAL means that the cpuset lost the CPU meanwhile: then burn where allowed.
 	_ = unix.SchedSetaffinity(0, &only)
 	seed := uint64(cpu) + 1
 	for end := time.Now().Add(period); ctx.Err() == nil; end = nextEnd(end, time.Now()) {
@@ -108,8 +106,8 @@ func burnOn(ctx context.Context, cpu int, busy time.Duration) {
 	}
 }
 
-// nextEnd keeps to the grid of periods, unless the thread was held up for
-// longer than one, by a quota for example.
+// nextEnd keeps to the grid of periods, unless the thread was delayed for longer than one,
+// by a quota for example.
 func nextEnd(end, now time.Time) time.Time {
 	if next := end.Add(period); next.After(now) {
 		return next

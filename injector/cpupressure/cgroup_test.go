@@ -27,7 +27,7 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// joined are the version 1 controllers a burner joins, others those it must not.
+// joined are the version 1 controllers a burner joins, others those it must not join.
 var (
 	joined = []string{"cpu", "cpuacct", "cpuset"}
 	others = []string{"memory", "freezer", "pids", "devices", "blkio"}
@@ -40,8 +40,8 @@ type container struct {
 	first *exec.Cmd
 }
 
-// newContainer makes one and takes it away at the end of the test, which fails
-// if something is still in its cgroups then.
+// newContainer makes a container and removes it at the end of the test, which fails if a
+// process is still in its cgroups then.
 func newContainer(t *testing.T) *container {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -78,7 +78,7 @@ func (c *container) kill() {
 	_ = c.first.Wait()
 }
 
-// injection is what a chaos pod for this container would be told.
+// injection is the document of a chaos pod for this container.
 func (c *container) injection() v1beta1.Injection {
 	return testcontainer.Injection(v1beta1.KindCPUPressure, c.ID)
 }
@@ -107,21 +107,21 @@ func (c *container) used(t *testing.T) time.Duration {
 	return 0
 }
 
-// measured is how long a use of CPUs is looked at.
+// measured is how long a use of CPUs is measured.
 const measured = 1500 * time.Millisecond
 
-// usage is what a cgroup used in a while that began at some moment between
+// usage is the use of a cgroup over a period. The period began at some moment between
 // began[0] and began[1], and ended likewise.
 type usage struct {
 	used         time.Duration
 	began, ended [2]time.Time
-	// missed is what the burners did not get: they waited for a CPU, or the host of a
+	// missed is the time that the burners did not get: they waited for a CPU, or the host of a
 	// virtual machine had it.
 	missed time.Duration
 }
 
-// least is how many cores the cgroup used at least, most how many at most: while a
-// test reads the use, it may have to wait itself.
+// least is how many cores the cgroup used at least, most how many at most: a test may
+// itself have to wait while it reads the use.
 func (u usage) least() float64 { return float64(u.used) / float64(u.ended[1].Sub(u.began[0])) }
 
 func (u usage) most() float64 { return float64(u.used) / float64(u.ended[0].Sub(u.began[1])) }
@@ -134,7 +134,7 @@ func (c *container) measure(t *testing.T) usage {
 	u.began[0] = time.Now()
 	u.used = -c.used(t)
 	u.began[1] = time.Now()
-	<-time.After(measured) // what is measured, not what is waited for
+	<-time.After(measured) // the measured period itself
 	u.ended[0] = time.Now()
 	u.used += c.used(t)
 	u.ended[1] = time.Now()
@@ -143,8 +143,8 @@ func (c *container) measure(t *testing.T) usage {
 	return u
 }
 
-// wantsCores wants the cgroup to use so many cores. What its burners did not get
-// because the machine gave it to others counts as used, up to half of that.
+// wantsCores wants the cgroup to use this many cores. Time that its burners did not get
+// because of other load counts as used, up to half of that.
 func (c *container) wantsCores(t *testing.T, want, give float64) {
 	t.Helper()
 	patience.Measure(t, fmt.Sprintf("%.1f cores", want), func() error {
@@ -160,22 +160,21 @@ func (c *container) wantsCores(t *testing.T, want, give float64) {
 	})
 }
 
-// missed is what the burners of this target have not got so far.
+// missed is the time that the burners of this target have not got so far.
 func (c *container) missed(t *testing.T) time.Duration {
 	t.Helper()
 	var all time.Duration
 	for _, pid := range burning(t, c.injection()) {
 		_, delayed, err := patience.RunDelay(pid)
 		if err != nil {
-			continue // a kernel that does not count that excuses nothing
+			continue // without this count the kernel excuses nothing
 		}
 		all += delayed + patience.Steal()
 	}
 	return all
 }
 
-// usedByCPU is what the cgroup used so far, by CPU; nil where version 2 does not count
-// that.
+// usedByCPU is the cgroup's use so far, by CPU; nil where version 2 does not count that.
 func (c *container) usedByCPU(t *testing.T) []time.Duration {
 	t.Helper()
 	if isV2() {
@@ -188,7 +187,7 @@ func (c *container) usedByCPU(t *testing.T) []time.Duration {
 	return all
 }
 
-// throttled is in how many periods the cgroup came to its quota so far.
+// throttled is in how many periods the cgroup reached its quota so far.
 func (c *container) throttled(t *testing.T) int {
 	t.Helper()
 	dir := c.Dirs["cpu"]
@@ -236,8 +235,8 @@ func write(t *testing.T, path, value string) {
 	}
 }
 
-// TestMain lets the test binary play the other processes too: the burner, the
-// first process of a container, and an injector that can be killed.
+// TestMain runs the test binary as the other processes too: the burner, the first process
+// of a container, and an injector that can be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 {
 		os.Exit(m.Run())
@@ -263,11 +262,11 @@ func exitWith(err error) {
 	}
 }
 
-// seesProcesses is the environment variable that says where injectAndHang finds
-// processes, if that is not usual.
+// seesProcesses is the environment variable with injectAndHang's directory of processes, if
+// it is not the default.
 const seesProcesses = "SQUALL_TEST_PROC"
 
-// injectAndHang is an injector that says when it has injected and never cleans.
+// injectAndHang is an injector that reports when it has injected and never cleans.
 func injectAndHang(id string) error {
 	c := &container{Group: &testcontainer.Group{ID: id}}
 	loaded, err := target.Load(context.Background(), c.injection(), os.Getenv(seesProcesses))
@@ -282,8 +281,8 @@ func injectAndHang(id string) error {
 	return err
 }
 
-// enclose is injectAndHang in a cgroup namespace of its own, as in a chaos pod.
-// It begins once it was moved into the cgroup that is to be the namespace's root.
+// enclose is injectAndHang in a cgroup namespace of its own, as in a chaos pod. It begins
+// once it was moved into the cgroup that becomes the namespace's root.
 func enclose(id string) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadByte(); err != nil {
 		return err

@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package cpupressure takes CPU time away from a target: it burns it in
-// processes that it puts into the target's own cgroup, so that the target's
-// quota, weight and CPUs hold for target and pressure together. It promises
-// that no pressure outlives the injector or the target's first process,
-// however either of them ends.
+// Package cpupressure takes CPU time away from a target: it burns it in processes in the
+// target's own cgroup, so that the target's quota, weight and CPUs apply to target and
+// pressure together. It promises that no pressure outlives the injector or the target's
+// first process, however either of them ends.
 package cpupressure
 
 import (
@@ -26,7 +25,7 @@ type Injector struct {
 	target  *target.Target
 	burners *child.Children
 	proc    string
-	used    use // when Prove was asked last
+	used    use // at the last call of Prove
 }
 
 // burners are the processes that burn.
@@ -34,8 +33,8 @@ var burners = child.Family{
 	Kind: v1beta1.KindCPUPressure, Command: BurnCommand, Prefix: "squall-cpu-pressure=", Noun: "burner", Powerless: true,
 }
 
-// New returns an injector that has done nothing yet. The journal is not used:
-// burners carry a mark and end by themselves.
+// New returns an injector that has done nothing yet. The journal is not used: burners carry
+// a mark and end with the injector.
 func New(params v1beta1.CPUPressure, t *target.Target, _ *journal.Journal) *Injector {
 	return &Injector{params: params, target: t, burners: burners.Of(t), proc: t.ProcDir()}
 }
@@ -61,25 +60,24 @@ func (i *Injector) Inject(ctx context.Context) error {
 	return nil
 }
 
-// Clean ends the burners of this disruption on this target, also those that
-// another process started, and waits until they are gone. It needs no memory
-// of Inject, may be called twice, and does nothing if the target is gone.
+// Clean ends the burners of this disruption on this target, also those that another process
+// started, and waits until they are gone. It needs no state of Inject, may be called twice,
+// and does nothing if the target is gone.
 func (i *Injector) Clean(ctx context.Context) error { return i.burners.End(ctx) }
 
-// Left lists the burners of this injection that run, whoever started them.
+// Left lists the running burners of this injection, started by any process.
 func (i *Injector) Left(context.Context) ([]string, error) { return i.burners.Left() }
 
-// Standing lists the burners that this injector started and that run.
+// Standing lists the running burners that this injector started.
 func (i *Injector) Standing(context.Context) ([]string, error) { return i.burners.Standing(), nil }
 
-// Audit lists the burners on this node, of any disruption, looking at the
-// processes below proc.
+// Audit lists the burners on this node, of any disruption. It reads the processes below
+// proc.
 func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mark, error) {
 	return burners.Audit(proc)
 }
 
-// Probe says which cgroups the burners would join. The error is the one an
-// injection would meet.
+// Probe returns the cgroups the burners would join. The error is that of an injection.
 func (i *Injector) Probe() (string, error) {
 	if err := i.burners.Probe(); err != nil {
 		return "", err
@@ -104,9 +102,9 @@ func (i *Injector) burnContainer(ctx context.Context, container target.Container
 	return i.burn(ctx, first, dirs, load, true)
 }
 
-// burnNode burns where the node's first process is, because the limits of the
-// chaos pod's own cgroup would hold otherwise. It asks for no priority: there it
-// would starve the kubelet and the injector that has to end this.
+// burnNode burns in the cgroup of the node's first process, because the limits of the chaos
+// pod's own cgroup would apply otherwise. It sets no priority: that would starve the
+// kubelet and the injector that has to end this.
 func (i *Injector) burnNode(ctx context.Context, load load) error {
 	dirs, err := joinDirs(i.target.NodeCgroups())
 	if err != nil {
@@ -120,8 +118,8 @@ func (i *Injector) burnNode(ctx context.Context, load load) error {
 	return i.burn(ctx, self, dirs, load, false)
 }
 
-// burn starts a burner that ends with the watched process, and lets it go once
-// it is in the cgroups.
+// burn starts a burner that ends with the watched process, and releases it once it is in
+// the cgroups.
 func (i *Injector) burn(ctx context.Context, watched *os.File, dirs []string, load load, urgent bool) error {
 	burner, err := i.burners.Start(load.String(), watched, urgent)
 	if err != nil {
@@ -138,9 +136,9 @@ func (i *Injector) burn(ctx context.Context, watched *os.File, dirs []string, lo
 	return nil
 }
 
-// joinDirs are the cgroups that confine CPU time and nothing else. In version
-// 1 the burner stays out of memory, freezer, pids and devices; version 2 has
-// one cgroup for everything.
+// joinDirs returns the cgroups that confine CPU time and nothing else. In version 1 the
+// burner stays out of memory, freezer, pids and devices; version 2 has one cgroup for
+// everything.
 func joinDirs(cgroups target.Cgroups) ([]string, error) {
 	dir, v2, err := cgroups.Dir("cpu")
 	if err != nil {

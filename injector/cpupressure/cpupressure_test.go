@@ -23,8 +23,8 @@ import (
 	"github.com/squall-chaos/squall/test/patience"
 )
 
-// cpusOf narrows the container to so many CPUs, and gives it the highest weight
-// there is, so that what else this machine runs does not show in the figures.
+// cpusOf limits the container to this many CPUs, and gives it the highest weight, so that
+// other load on this machine does not show in the figures.
 func (c *container) cpusOf(t *testing.T, n int) {
 	t.Helper()
 	file, effective := "", ""
@@ -165,7 +165,7 @@ func TestBurnsOnTheCPUsThatTheTargetHasNow(t *testing.T) {
 		burner := burning(t, c.injection())[0]
 		pinned := func() bool {
 			var on []string
-			statuses, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", burner)) // the pattern is valid
+			statuses, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", burner))
 			for _, status := range statuses {
 				content, err := os.ReadFile(status)
 				if err != nil {
@@ -183,8 +183,8 @@ func TestBurnsOnTheCPUsThatTheTargetHasNow(t *testing.T) {
 	}
 }
 
-// wantsAllOfAVirtualCPU is for the only CPU of a virtual machine, to which its host may
-// give less than all of one: what the cgroup leaves of it is idle.
+// wantsAllOfAVirtualCPU is for the only CPU of a virtual machine, of which its host may
+// give only a part. The cgroup must leave nothing idle.
 func (c *container) wantsAllOfAVirtualCPU(t *testing.T) {
 	t.Helper()
 	patience.Measure(t, "all of a virtual CPU", func() error {
@@ -264,7 +264,7 @@ func TestBurnerEndsWithTheInjector(t *testing.T) {
 	if found := burning(t, c.injection()); len(found) != 1 {
 		t.Fatalf("burners = %v, want one", found)
 	}
-	if err := injector.Process.Kill(); err != nil { // SIGKILL: nothing of it can run any more
+	if err := injector.Process.Kill(); err != nil { // SIGKILL: no code of it can run any more
 		t.Fatal(err)
 	}
 	testcontainer.Eventually(t, "no burner outlives its injector", func() error {
@@ -278,8 +278,8 @@ func TestBurnerEndsWithTheInjector(t *testing.T) {
 	}
 }
 
-// TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
-// gives it a cgroup namespace, as with version 2.
+// TestInjectsFromACgroupNamespace injects as in a chaos pod whose runtime gives it a cgroup
+// namespace, as with version 2.
 func TestInjectsFromACgroupNamespace(t *testing.T) {
 	chaosPod, c := newContainer(t), newContainer(t)
 	injector := exec.Command("/proc/self/exe", "enclose", c.ID)
@@ -309,7 +309,7 @@ func TestBurnerEndsWithTheTarget(t *testing.T) {
 	if left := burning(t, c.injection()); len(left) > 0 {
 		t.Errorf("burners %v outlive the target", left)
 	}
-	clean(t, injector) // a target that is gone is cleaned
+	clean(t, injector) // a target that is gone counts as cleaned
 	clean(t, injector)
 }
 

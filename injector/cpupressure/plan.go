@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// period is one turn of burning and resting: short enough for a quota of the
-// usual 100 ms to feel it, long enough for the clock to be exact.
+// period is one cycle of burning and resting: short enough to count against the usual quota
+// period of 100 ms, long enough for the clock to be exact.
 const period = 100 * time.Millisecond
 
-// load is how much is burned: so many percent of every allowed CPU, or so
-// many cores' worth spread evenly over them. Exactly one is not zero.
+// load is how much is burned: a percentage of every allowed CPU, or a number of cores
+// spread evenly over them. Exactly one is not zero.
 type load struct {
 	percent int
 	cores   int
@@ -49,7 +49,7 @@ func parseLoad(text string) (load, error) {
 	return load{cores: value}, nil
 }
 
-// String writes the load as parseLoad reads it.
+// String writes the load in the form that parseLoad reads.
 func (l load) String() string {
 	if l.percent > 0 {
 		return strconv.Itoa(l.percent) + "%"
@@ -57,8 +57,8 @@ func (l load) String() string {
 	return strconv.Itoa(l.cores)
 }
 
-// busy is the part of each period that is burned on each of the allowed CPUs.
-// More cores than allowed burn all of every allowed CPU.
+// busy is the part of each period that is burned on each of the allowed CPUs. More cores
+// than allowed burn all of every allowed CPU.
 func (l load) busy(allowed int) time.Duration {
 	if l.percent > 0 {
 		return period * time.Duration(l.percent) / 100
@@ -86,7 +86,7 @@ func parseCPUList(list string) ([]int, error) {
 	return cpus, nil
 }
 
-// allowedList is the CPU list of a /proc/<pid>/status.
+// allowedList returns the CPU list of a /proc/<pid>/status.
 func allowedList(status string) (string, error) {
 	for line := range strings.Lines(status) {
 		if list, found := strings.CutPrefix(line, "Cpus_allowed_list:"); found {

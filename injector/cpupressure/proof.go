@@ -22,18 +22,18 @@ const (
 	tick = 10 * time.Millisecond
 	// leastMeasured is the shortest time over which use is measured.
 	leastMeasured = 500 * time.Millisecond
-	// leastShare is how much of what was asked must be burned, in percent. What is
-	// missing was taken by the target, or by its quota: both are pressure.
+	// leastShare is how much of the requested load must be burned, in percent. The target, or
+	// its quota, took the rest: both are pressure.
 	leastShare = 1
 )
 
-// use is the processor time that burners have had until a moment.
+// use is the processor time of burners up to a moment.
 type use struct {
 	at  time.Time
 	had map[int]time.Duration // by process
 }
 
-// Prove measures the processor time that burners had since it was asked last.
+// Prove measures the processor time of burners since its last call.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	load, err := loadOf(i.params.Count)
 	if err != nil {
@@ -70,14 +70,13 @@ func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	return v1beta1.EffectProven, evidence, nil
 }
 
-// measure is the processor time that a process has had, and on how many processors
-// it may run.
+// measure returns the processor time of a process, and on how many processors it may run.
 func measure(proc string, pid int) (time.Duration, int, error) {
 	stat, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, 0, err
 	}
-	_, rest, _ := bytes.Cut(stat, []byte(") ")) // the name may hold anything
+	_, rest, _ := bytes.Cut(stat, []byte(") ")) // the name may contain any character
 	fields := bytes.Fields(rest)
 	if len(fields) < 13 {
 		return 0, 0, fmt.Errorf("process %d: stat has %d fields", pid, len(fields))

@@ -17,7 +17,7 @@ import (
 )
 
 // A cover is a mount over a file or directory of the target under which opens fail.
-// It needs no listener, so it fails all opens, and it does not end by itself.
+// It needs no listener, so it fails all opens, and it outlives the injector.
 //
 //   - A directory that was removed after it was mounted holds nothing and takes
 //     nothing: every name below it is ENOENT, also to an open that would make it.
@@ -28,22 +28,22 @@ import (
 
 const directoryErrno = "ENOENT" // the only one for directories
 
-// fileErrnos are those for files.
+// fileErrnos are the errors for files.
 var fileErrnos = []string{"ELOOP", "ENAMETOOLONG", "ENOENT", "ENXIO"}
 
-// cover is one to be mounted.
+// cover is a cover to mount.
 type cover struct {
 	point     string // from the root of the mount namespace
 	directory bool
 }
 
-// stage is a filesystem in memory that nobody but this thread sees. What is made on
-// it is mounted in the target's namespace, and keeps its name there as the mark.
+// stage is a filesystem in memory that only this thread sees. An object made on it is
+// mounted in the target's namespace, and keeps its name there as the mark.
 const stage = "/tmp"
 
-// putCovers mounts covers in a mount namespace that a path leads to. The thread ends
-// up there, so it is one to be thrown away, and no file can be named by its path on it.
-func putCovers(mark, namespace, errno string, covers []cover) error {
+// mountCovers mounts covers in the mount namespace at a path. It leaves the thread there, so
+// the caller must discard the thread, and cannot open files by path on it.
+func mountCovers(mark, namespace, errno string, covers []cover) error {
 	there, err := unix.Open(namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open mount namespace %s: %w", namespace, err)
@@ -102,7 +102,7 @@ func openStage(mark string) (int, error) {
 	return fd, nil
 }
 
-// makeCover makes a mount that is not anywhere yet.
+// makeCover makes a mount that is not attached yet.
 func makeCover(stage int, name, errno string, c cover) (int, error) {
 	var err error
 	switch {
@@ -120,7 +120,7 @@ func makeCover(stage int, name, errno string, c cover) (int, error) {
 	if err != nil || !c.directory {
 		return tree, err
 	}
-	// Until it is removed it takes nothing either.
+	// Until it is removed, the directory must not accept files either.
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		unix.Close(tree)
 		return -1, err
@@ -128,7 +128,7 @@ func makeCover(stage int, name, errno string, c cover) (int, error) {
 	return tree, nil
 }
 
-// leadsTo is the content of a link over a file. It is looked up in the file's
+// leadsTo is the content of a link over a file. The kernel resolves it in the file's
 // directory.
 func leadsTo(errno, point string) string {
 	switch errno {
@@ -140,8 +140,8 @@ func leadsTo(errno, point string) string {
 	return ".squall-disk-failure-leads/nowhere"
 }
 
-// coverErrnos are the errors that covers give on this kernel. It tries each on the
-// stage, in a mount namespace that nobody else is in.
+// coverErrnos returns the errors that covers give on this kernel. It tries each on the
+// stage, in a mount namespace of its own.
 func coverErrnos() ([]string, error) {
 	var given []string
 	err := target.OnThrowawayThread(func() error {
@@ -199,11 +199,11 @@ func tryCover(stage int, name, errno string, directory bool) error {
 	return nil
 }
 
-// takeCovers unmounts the covers with a mark in a mount namespace that a path leads
-// to, the last first, and goes on after an error. The thread ends up there, so it is
-// one to be thrown away.
-func takeCovers(mark, namespace string) error {
-	// Of the namespace that this process is in: there may be no /proc in the other.
+// removeCovers unmounts the covers with a mark in the mount namespace at a path, the last
+// first, and continues after an error. It leaves the thread there, so the caller must
+// discard the thread.
+func removeCovers(mark, namespace string) error {
+	// The other namespace may have no /proc, so this opens the one of this process.
 	proc, err := openRoot(target.DefaultProc)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func takeCovers(mark, namespace string) error {
 	return errors.Join(errs...)
 }
 
-// ownMounts are those that this thread sees.
+// ownMounts returns the mounts that this thread sees.
 func ownMounts(proc int) ([]mounts.Mount, error) {
 	fd, err := unix.Openat(proc, "thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -255,15 +255,15 @@ func ownMounts(proc int) ([]mounts.Mount, error) {
 	return mounts.Read(file)
 }
 
-// covered is a cover that is there.
+// covered is a cover in place.
 type covered struct {
 	mark, point string
 	namespace   string // a path to its mount namespace
 }
 
-// findCovers lists those in all mount namespaces of the node whose mark begins with
-// prefix, each namespace by the first process in it. Proc is where processes are
-// seen.
+// findCovers lists the covers in all mount namespaces of the node whose mark begins with
+// prefix. It reads each namespace by the first process in it. proc is the directory of
+// processes.
 func findCovers(proc, prefix string) ([]covered, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -276,7 +276,7 @@ func findCovers(proc, prefix string) ([]covered, error) {
 		if err != nil {
 			continue
 		}
-		// Without a name it has ended, or is one that nobody may look at.
+		// A process without a name has ended, or is protected.
 		name := namespaceOf(proc, pid)
 		if name == "" || seen[name] {
 			continue
@@ -284,7 +284,7 @@ func findCovers(proc, prefix string) ([]covered, error) {
 		dir := proc + "/" + entry.Name()
 		table, err := mounts.Of(dir)
 		if err != nil {
-			continue // another process may tell
+			continue // another process may show the mounts
 		}
 		seen[name] = true
 		for _, m := range table {

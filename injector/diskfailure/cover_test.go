@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// coverable tells what this kernel gives by covers.
+// coverable skips the test if covers do not give all errors on this kernel.
 func coverable(t *testing.T) {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -26,8 +26,8 @@ func coverable(t *testing.T) {
 	}
 }
 
-// tableOf is the table of mounts that a process sees, but for those of other tests,
-// which go with their directories.
+// tableOf returns the table of mounts that a process sees, without those of other tests,
+// which end with their directories.
 func tableOf(t *testing.T, dir string) string {
 	t.Helper()
 	table, err := os.ReadFile(dir + "/mountinfo")
@@ -134,7 +134,7 @@ func TestWhatCannotBeCoveredIsRefused(t *testing.T) {
 	}
 }
 
-// A mount that is shared would cover the path for others too.
+// A shared mount would cover the path for other containers too.
 func TestSharedMountsAreNotCovered(t *testing.T) {
 	coverable(t)
 	dir := files(t, "volume/hidden")
@@ -149,8 +149,8 @@ func TestSharedMountsAreNotCovered(t *testing.T) {
 	}
 }
 
-// Two containers have the path, one does not: it is told, and the others are
-// disturbed.
+// Two containers have the path, one does not: Notes reports it, and the others are
+// disrupted.
 func TestContainersWithoutThePathAreNoted(t *testing.T) {
 	coverable(t)
 	dir := files(t, "volume/hidden")
@@ -201,8 +201,8 @@ func TestCoversAreCleanedAfterACrash(t *testing.T) {
 	clean(t, cleaner)
 }
 
-// What somebody has mounted over a cover is not ours to unmount.
-func TestMountOverACoverIsLeftAndTold(t *testing.T) {
+// A mount that another program made over a cover is not ours to unmount.
+func TestMountOverACoverIsLeftAndReported(t *testing.T) {
 	coverable(t)
 	dir := files(t, "single", "other")
 	file := filepath.Join(dir, "single")
@@ -212,8 +212,8 @@ func TestMountOverACoverIsLeftAndTold(t *testing.T) {
 	inContainer := func(role string, args ...string) {
 		t.Helper()
 		args = append([]string{"enter", filepath.Base(procOf(c)), role}, args...)
-		if said, err := exec.Command("/proc/self/exe", args...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", role, err, said)
+		if output, err := exec.Command("/proc/self/exe", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", role, err, output)
 		}
 	}
 	inContainer("put", filepath.Join(dir, "other"), file)

@@ -19,20 +19,21 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// mark is what the covers of this injection carry as the source of their mounts.
+// mark is the source of the mounts of this injection's covers.
 func (i *Injector) mark() string {
 	injection := i.target.Injection
 	return listeners.Prefix + string(injection.Disruption.UID) + "/" + string(injection.Target.UID)
 }
 
-// cover mounts covers over what there is of the paths in every container. All of
-// them are in the journal before the first is mounted.
+// cover mounts covers over those of the paths that exist, in every container. All of them
+// are in the journal before the first is mounted.
 func (i *Injector) cover(p plan) error {
 	found := make([][]cover, len(i.target.Containers))
 	count := 0
 	for n, container := range i.target.Containers {
 		covers, err := i.coversOf(p, container)
-		// All of it was found by number: it counts if the number is still the target's.
+		// Everything was found by process number: it is valid if the number is still the
+		// target's.
 		if err := errors.Join(container.Check(), err); err != nil {
 			return fmt.Errorf("container %s: %w", container.Name, err)
 		}
@@ -53,7 +54,7 @@ func (i *Injector) cover(p plan) error {
 	}
 	for n, container := range i.target.Containers {
 		err := target.OnThrowawayThread(func() error {
-			return putCovers(i.mark(), filepath.Join(filepath.Dir(container.Root()), "ns/mnt"), p.errno, found[n])
+			return mountCovers(i.mark(), filepath.Join(filepath.Dir(container.Root()), "ns/mnt"), p.errno, found[n])
 		})
 		i.covers += len(found[n])
 		if err := errors.Join(err, container.Check()); err != nil {
@@ -63,7 +64,7 @@ func (i *Injector) cover(p plan) error {
 	return nil
 }
 
-// coversOf finds what is to be covered in a container. It changes nothing.
+// coversOf finds the covers for a container. It changes nothing.
 func (i *Injector) coversOf(p plan, container target.Container) ([]cover, error) {
 	root, err := openRoot(container.Root())
 	if err != nil {
@@ -98,7 +99,7 @@ func (i *Injector) coversOf(p plan, container target.Container) ([]cover, error)
 	return all, nil
 }
 
-// beginWith lists what begins with a prefix, in its last directory.
+// beginWith lists the names with a prefix, in its last directory.
 func beginWith(root int, prefix string) ([]string, error) {
 	dir, rest := path.Split(prefix)
 	if rest == "" {
@@ -135,7 +136,7 @@ func beginWith(root int, prefix string) ([]string, error) {
 	return found, nil
 }
 
-// coverFor is the cover of a file or directory, or of what a link leads to.
+// coverFor returns the cover of a file or directory, or of the destination of a link.
 func coverFor(root int, file, errno string, table []mounts.Mount) (cover, error) {
 	fd, err := openPath(root, file)
 	if err != nil {
@@ -172,12 +173,13 @@ func coverFor(root int, file, errno string, table []mounts.Mount) (cover, error)
 	return c, nil
 }
 
-// uncoveredNow is one of the paths, as files are now, that leads to something without a
-// cover of this injection.
+// uncoveredNow returns one of the current paths that leads to a file without a cover of
+// this injection.
 func (i *Injector) uncoveredNow(p plan) (string, error) {
 	for _, container := range i.target.Containers {
 		file, err := i.uncoveredIn(p, container)
-		// All of it was found by number: it counts if the number is still the target's.
+		// Everything was found by process number: it is valid if the number is still the
+		// target's.
 		if err := errors.Join(container.Check(), err); err != nil {
 			return "", fmt.Errorf("container %s: %w", container.Name, err)
 		}
@@ -206,7 +208,7 @@ func (i *Injector) uncoveredIn(p plan, container target.Container) (string, erro
 		for _, file := range files {
 			_, id, err := lookUp(root, file)
 			if err != nil {
-				continue // as it should: a cover, or a link that leads nowhere
+				continue // as expected: a cover, or a link that leads nowhere
 			}
 			if !slices.ContainsFunc(table, func(m mounts.Mount) bool { return m.ID == id && m.Source == i.mark() }) {
 				return file, nil
@@ -216,13 +218,13 @@ func (i *Injector) uncoveredIn(p plan, container target.Container) (string, erro
 	return "", nil
 }
 
-// covered lists the covers of this injection, whoever mounted them.
+// covered lists the covers of this injection, also those of other processes.
 func (i *Injector) covered() ([]covered, error) {
 	found, err := findCovers(i.target.ProcDir(), i.mark())
 	return slices.DeleteFunc(found, func(c covered) bool { return c.mark != i.mark() }), err
 }
 
-// uncover unmounts them, and goes on after an error.
+// uncover unmounts them, and continues after an error.
 func (i *Injector) uncover() error {
 	found, err := i.covered()
 	errs := []error{err}
@@ -230,11 +232,11 @@ func (i *Injector) uncover() error {
 	for _, c := range found {
 		if !seen[c.namespace] {
 			seen[c.namespace] = true
-			errs = append(errs, target.OnThrowawayThread(func() error { return takeCovers(i.mark(), c.namespace) }))
+			errs = append(errs, target.OnThrowawayThread(func() error { return removeCovers(i.mark(), c.namespace) }))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// String names a cover for people.
+// String describes a cover to people.
 func (c covered) String() string { return "mount over " + c.point }

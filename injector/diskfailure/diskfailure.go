@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package diskfailure makes the opening of files below some paths fail. It promises
-// that only opens of the target fail, that none waits for longer than two seconds
-// to be let go on or not, and that no open fails any more once the injector or the
-// target's first process has ended, however either of them ends.
+// Package diskfailure makes opens of files below some paths fail. It promises that only
+// opens of the target fail, and that none waits for a decision longer than two seconds. No
+// open fails any more once the injector or the target's first process has ended, however
+// either of them ends.
 package diskfailure
 
 import (
@@ -32,31 +32,31 @@ var listeners = child.Family{
 
 // Injector makes opens fail in one target.
 type Injector struct {
-	params    v1beta1.DiskFailure
-	target    *target.Target
-	journal   *journal.Journal
-	listeners *child.Children
-	notes     []string
-	lost      chan error
-	denied    denials
-	orders    map[string]order // of the listeners that Inject started, by name of the job
-	covers    int              // that Inject mounted
-	ways      []way
+	params     v1beta1.DiskFailure
+	target     *target.Target
+	journal    *journal.Journal
+	listeners  *child.Children
+	notes      []string
+	effectLost chan error
+	denied     denials
+	orders     map[string]order // of the listeners that Inject started, by name of the job
+	covers     int              // that Inject mounted
+	ways       []way
 }
 
 // New returns an injector that has done nothing yet.
 func New(params v1beta1.DiskFailure, t *target.Target, j *journal.Journal) *Injector {
 	return &Injector{
-		params: params, target: t, journal: j, listeners: listeners.Of(t), lost: make(chan error, 1), denied: denials{by: map[string]uint64{}},
+		params: params, target: t, journal: j, listeners: listeners.Of(t), effectLost: make(chan error, 1), denied: denials{by: map[string]uint64{}},
 		ways: allWays(),
 	}
 }
 
-// Inject starts one listener per container, or one for the whole node, and returns
-// when opens fail by all of them; or it mounts covers over the paths, for errors that the
-// kernel does not take from a listener. An error that this kernel cannot give is
-// refused by its name before anything is changed, and so are more programs at a hook
-// of the node than programsPerHook. After an error a part may be done; Clean undoes it.
+// Inject starts one listener per container, or one for the whole node, and returns when
+// opens fail by all of them. For errors that the kernel does not accept from a listener, it
+// mounts covers over the paths instead. Before it changes anything, it refuses an error
+// that this kernel cannot give, by name. It also refuses more programs at a hook of the
+// node than programsPerHook. After an error a part may be done; Clean undoes it.
 func (i *Injector) Inject(ctx context.Context) error {
 	i.notes = nil
 	p, err := planOf(i.params)
@@ -73,7 +73,7 @@ func (i *Injector) Inject(ctx context.Context) error {
 		return err
 	}
 	if _, is := hooks[way]; !is {
-		turn.Close() // nothing is counted in this way: the next injector may go on
+		turn.Close() // this way counts nothing: the next injector may continue
 	}
 	if way == byMount {
 		return i.cover(p)
@@ -81,24 +81,22 @@ func (i *Injector) Inject(ctx context.Context) error {
 	return i.listenAll(ctx, p, way)
 }
 
-// awaitTurn waits until no other injector of this node counts programs, or attaches
-// one, also for a moment to find out what the kernel gives.
+// awaitTurn waits until no other injector of this node counts programs, or attaches one,
+// not even to probe the kernel.
 func (i *Injector) awaitTurn(ctx context.Context) (*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, turnPatience, fmt.Errorf("it took longer than %s", turnPatience))
 	defer cancel()
 	return i.journal.AwaitTurn(ctx)
 }
 
-// Clean ends the listeners of this disruption on this target, also those that
-// another process started, waits until they are gone, and unmounts its covers. It
-// needs no memory of Inject, may be called twice, and does nothing if the target is
-// gone.
+// Clean ends the listeners of this disruption on this target, also those that another
+// process started. It waits until they are gone, and unmounts its covers. It needs no state
+// of Inject, may be called twice, and does nothing if the target is gone.
 func (i *Injector) Clean(ctx context.Context) error {
 	return errors.Join(i.listeners.End(ctx), i.uncover())
 }
 
-// Left lists the listeners and covers of this injection that there are, whoever
-// made them.
+// Left lists the listeners and covers of this injection, from any process.
 func (i *Injector) Left(context.Context) ([]string, error) {
 	left, err := i.listeners.Left()
 	found, coverErr := i.covered()
@@ -108,8 +106,8 @@ func (i *Injector) Left(context.Context) ([]string, error) {
 	return left, errors.Join(err, coverErr)
 }
 
-// Audit lists the listeners and covers on this node, of any disruption, looking at
-// the processes below proc.
+// Audit lists the listeners and covers on this node, of any disruption. It reads the
+// processes below proc.
 func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mark, error) {
 	marks, err := listeners.Audit(proc)
 	found, coverErr := findCovers(proc, listeners.Prefix)
@@ -123,17 +121,17 @@ func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mar
 	return marks, errors.Join(err, coverErr)
 }
 
-// Notes says what the last Inject could not do, in sentences for the user.
+// Notes lists what the last Inject could not do, in sentences for the user.
 func (i *Injector) Notes() []string { return i.notes }
 
-// Lost tells why opens do not fail any more although the target is still there.
-func (i *Injector) Lost() <-chan error { return i.lost }
+// EffectLost sends the reason if opens do not fail any more while the target exists.
+func (i *Injector) EffectLost() <-chan error { return i.effectLost }
 
-// Probe says with which errors this kernel can make opens fail. The error is the
-// one that an injection would meet.
+// Probe returns the errors with which this kernel can make opens fail. Its own error is
+// that of an injection.
 func (i *Injector) Probe() (string, error) {
 	offers, some := i.offers()
-	if len(i.params.Paths) == 0 { // nothing is asked for
+	if len(i.params.Paths) == 0 { // without paths any way is enough
 		if !some {
 			return "", i.refused("the opening of files")
 		}
@@ -146,7 +144,7 @@ func (i *Injector) Probe() (string, error) {
 	return offers, err
 }
 
-// The ways in which opens can be made to fail.
+// The ways to make opens fail.
 const (
 	byLSM          = "BPF LSM"
 	byModifyReturn = "BPF fmod_ret"
@@ -154,12 +152,12 @@ const (
 	byMount        = "mounts"
 )
 
-// way is one of them. They are tried in the order in which an injector has them:
-// first those in which no open waits for a process and any error can be given, last
-// the one that does not end with the injector.
+// way is one of them. An injector tries them in its order. First come those in which no
+// open waits for a process and any error is possible, last the one that does not end with
+// the injector.
 type way struct {
 	name string
-	// errnos tells which errors the kernel gives in this way, found out once.
+	// errnos returns the errors that the kernel gives in this way. It probes the kernel once.
 	errnos func() ([]string, error)
 }
 
@@ -173,9 +171,9 @@ func allWays() []way {
 	}
 }
 
-// offers says what this kernel offers, and what it lacks, way by way. It offers
+// offers describes what this kernel offers, and what it lacks, way by way. It offers
 // nothing if some is false.
-func (i *Injector) offers() (said string, some bool) {
+func (i *Injector) offers() (text string, some bool) {
 	var ways []string
 	var lacked []error
 	for _, way := range i.ways {
@@ -196,13 +194,13 @@ func (i *Injector) offers() (said string, some bool) {
 	return strings.Join(ways, "; "), some
 }
 
-// way chooses how to give the error asked for, or refuses it.
+// way chooses how to give the error of the plan, or refuses it.
 func (i *Injector) way(p plan) (string, error) {
 	for _, way := range i.ways {
 		if way.name == byMount && (i.target.Injection.Level == v1beta1.LevelNode || p.percent < 100) {
 			continue
 		}
-		// What keeps a way from being taken is told if none is.
+		// If no way is possible, the refusal includes the errors of each.
 		if given, _ := way.errnos(); slices.Contains(given, p.errno) {
 			return way.name, nil
 		}
@@ -211,13 +209,13 @@ func (i *Injector) way(p plan) (string, error) {
 	return "", i.refused(what)
 }
 
-// refused says what this node cannot do, and what it can.
+// refused returns the error with what this node cannot do, and what it can.
 func (i *Injector) refused(what string) error {
 	can, _ := i.offers()
 	return fmt.Errorf("%s: %s (kernel %s) cannot make opens fail that way: %s; nothing was changed", what, i.node(), target.KernelRelease(), can)
 }
 
-// node names this node for people.
+// node describes this node to people.
 func (i *Injector) node() string {
 	if name := i.target.Injection.Target.NodeName; name != "" {
 		return "node " + name

@@ -24,7 +24,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// files makes some in a directory of their own.
+// files makes files in a directory of their own.
 func files(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,8 +47,8 @@ func want(t *testing.T, what string, want, got map[string]int) {
 	}
 }
 
-// inEachWay runs a test with each way in which a listener makes opens fail, and the
-// errors that this kernel gives in it.
+// inEachWay runs a test with each way in which a listener makes opens fail, and with the
+// errors of that way on this kernel.
 func inEachWay(t *testing.T, test func(t *testing.T, by string, gives []string)) {
 	for _, by := range []string{byLSM, byModifyReturn, byFanotify} {
 		t.Run(by, func(t *testing.T) { test(t, by, given(t, by)) })
@@ -68,7 +68,7 @@ func given(t *testing.T, by string) []string {
 	return names
 }
 
-// Each error of the API is either given, as open(2) tells it, or refused by name
+// Each error of the API is either given, with the result of open(2), or refused by name
 // with nothing changed.
 func TestOpensFailWithTheErrorAskedFor(t *testing.T) {
 	inEachWay(t, func(t *testing.T, by string, gives []string) {
@@ -145,7 +145,7 @@ func TestSoManyOfAHundredOpensFail(t *testing.T) {
 	})
 }
 
-// What counts as below a path.
+// TestPaths shows which files count as below a path.
 func TestPaths(t *testing.T) {
 	inEachWay(t, func(t *testing.T, by string, _ []string) {
 		dir := files(t, "data/file", "database", "elsewhere/file", "volume/hidden")
@@ -219,7 +219,7 @@ func TestWhatCannotFailIsRefused(t *testing.T) {
 	})
 }
 
-// Whoever has a file open keeps it.
+// A file that is open stays usable.
 func TestOpenFilesStayOpen(t *testing.T) {
 	inEachWay(t, func(t *testing.T, by string, _ []string) {
 		file := filepath.Join(files(t, "file"), "file")
@@ -242,7 +242,7 @@ func TestOpenFilesStayOpen(t *testing.T) {
 	})
 }
 
-// The whole of a container can be meant: what is of the kernel is left out.
+// All files of a container can be covered by one path, except the kernel's own filesystems.
 func TestRootOfAContainer(t *testing.T) {
 	inEachWay(t, func(t *testing.T, by string, _ []string) {
 		dir := files(t, "file")
@@ -250,7 +250,7 @@ func TestRootOfAContainer(t *testing.T) {
 		c.AwaitSleep(t) // its own opens would be counted
 		injector := newInjector(t, by, params("EPERM", "50%", "/"), c)
 		inject(t, injector)
-		// Every second open, of which the first starts the program.
+		// Every second open fails. The first one starts the program.
 		want(t, "opens", map[string]int{"ok": 5, "EPERM": 6}, opens(t, c, filepath.Join(dir, "file"), 0, 11))
 		want(t, "opens of the kernel's files", map[string]int{"ok": 10}, opens(t, c, "/proc/version", 0, 10))
 		if notes := strings.Join(injector.Notes(), "\n"); !strings.Contains(notes, "/proc do not fail") {
@@ -260,7 +260,7 @@ func TestRootOfAContainer(t *testing.T) {
 	})
 }
 
-// Only the containers chosen are disturbed, each by a listener of its own.
+// Only the chosen containers are disrupted, each by a listener of its own.
 func TestChosenContainers(t *testing.T) {
 	inEachWay(t, func(t *testing.T, by string, _ []string) {
 		file := filepath.Join(files(t, "file"), "file")
@@ -328,8 +328,8 @@ func onlyListener(t *testing.T, injector *Injector) (pid int) {
 	return pids[0]
 }
 
-// injectedElsewhere is a process of its own that has injected, and holds it. It is ended
-// with the test if that has not ended it.
+// injectedElsewhere starts a process that has injected, and holds the injection. The end of
+// the test kills it.
 func injectedElsewhere(t *testing.T, by string, c *testcontainer.Container, errno, path string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command("/proc/self/exe", "inject", by, c.ID, errno, path, t.TempDir())
@@ -345,12 +345,12 @@ func injectedElsewhere(t *testing.T, by string, c *testcontainer.Container, errn
 	}
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
 	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil {
-		t.Fatalf("the injector said %q, %v", line, err)
+		t.Fatalf("the injector output %q, %v", line, err)
 	}
 	return command
 }
 
-// A listener that hangs is ended, so that opens go on, and that is told.
+// A listener that hangs is ended, so that opens continue, and the injector reports it.
 func TestListenerThatHangsIsEnded(t *testing.T) {
 	given(t, byFanotify)
 	file := filepath.Join(files(t, "file"), "file")
@@ -365,7 +365,7 @@ func TestListenerThatHangsIsEnded(t *testing.T) {
 		t.Errorf("opens waited for %s, want an end", waited)
 	}
 	select {
-	case err := <-injector.Lost():
+	case err := <-injector.EffectLost():
 		if !strings.Contains(err.Error(), "did not answer") || !strings.Contains(err.Error(), "db-0") {
 			t.Errorf("Lost = %v, want the container and that its listener did not answer", err)
 		}
@@ -377,13 +377,13 @@ func TestListenerThatHangsIsEnded(t *testing.T) {
 // The rights of a chaos pod are enough for each way.
 func TestRightsOfAChaosPodAreEnough(t *testing.T) {
 	inEachWay(t, func(t *testing.T, by string, gives []string) {
-		said, err := exec.Command("/proc/self/exe", "bounded", "gives", by).CombinedOutput()
+		output, err := exec.Command("/proc/self/exe", "bounded", "gives", by).CombinedOutput()
 		var names []string
 		if err == nil {
-			err = json.Unmarshal(said, &names)
+			err = json.Unmarshal(output, &names)
 		}
 		if diff := cmp.Diff(gives, names); err != nil || diff != "" {
-			t.Errorf("with the rights of a chaos pod: %v, %s (-want +got):\n%s", err, said, diff)
+			t.Errorf("with the rights of a chaos pod: %v, %s (-want +got):\n%s", err, output, diff)
 		}
 	})
 }

@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group is a listener's descriptor. The kernel asks it before each open on the
-// mounts that it marks. Once it is closed, however that comes about, the opens that
-// wait go on and the marks are gone.
+// group is a listener's descriptor. The kernel asks it before each open on the mounts that
+// it marks. Once it is closed, for whatever reason, waiting opens continue and the marks
+// are gone.
 type group struct{ fd int }
 
 func newGroup() (group, error) {
-	// Only this class may answer with an error of choice. The event's descriptor is
-	// opened by the kernel: of a FIFO that must not wait for a writer.
+	// Only this class may answer with a chosen error. The kernel opens the event's descriptor:
+	// for a FIFO that must not wait for a writer.
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_PRE_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_UNLIMITED_QUEUE|unix.FAN_UNLIMITED_MARKS,
 		unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE|unix.O_NONBLOCK)
 	if err != nil {
@@ -35,8 +35,8 @@ func newGroup() (group, error) {
 
 func (g group) close() { _ = unix.Close(g.fd) }
 
-// mark asks for the opens on the mount at point below the root that a descriptor
-// leads to. Links in it stay below that root.
+// mark subscribes to the opens on the mount at point below the root of a descriptor. Links
+// in it stay below that root.
 func (g group) mark(root int, point string) error {
 	fd, err := openPath(root, point)
 	if err != nil {
@@ -50,9 +50,8 @@ func (g group) mark(root int, point string) error {
 	return nil
 }
 
-// takes tells whether the kernel lets an open fail with an error. It asks by
-// answering an event that there is not: a kernel that takes the answer looks for
-// the event.
+// takes is true if the kernel lets an open fail with an error. It answers an event that
+// does not exist: a kernel that accepts the answer searches for the event.
 func (g group) takes(errno unix.Errno) (bool, error) {
 	err := g.answer(math.MaxInt32, denial(errno))
 	switch {
@@ -64,8 +63,8 @@ func (g group) takes(errno unix.Errno) (bool, error) {
 	return false, fmt.Errorf("ask for %s: %w", unix.ErrnoName(errno), err)
 }
 
-// denial is the answer that makes an open fail. Without a number it is EPERM, also
-// to kernels before 6.13, which know no other.
+// denial is the answer that makes an open fail. Without a number it is EPERM, also to
+// kernels before 6.13, which know no other.
 func denial(errno unix.Errno) uint32 {
 	if errno == unix.EPERM {
 		return unix.FAN_DENY
@@ -81,7 +80,7 @@ func (g group) answer(event int32, response uint32) error {
 	return err
 }
 
-// events reads those that wait, as many as fit; none if there is none.
+// events reads the waiting events, as many as fit.
 func (g group) events(buffer []byte) ([]unix.FanotifyEventMetadata, error) {
 	n, err := unix.Read(g.fd, buffer)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
@@ -104,16 +103,15 @@ func (g group) events(buffer []byte) ([]unix.FanotifyEventMetadata, error) {
 	return events, nil
 }
 
-// fanotifyErrnos are the errors that this kernel gives by fanotify. It makes a group
-// and marks a directory in a way that tells it of nothing, because a kernel may
-// know groups and no permission events.
+// fanotifyErrnos returns the errors that this kernel gives by fanotify. It makes a group,
+// and marks a directory without events: a kernel may know groups and no permission events.
 func fanotifyErrnos() ([]string, error) {
 	g, err := newGroup()
 	if err != nil {
 		return nil, err
 	}
 	defer g.close()
-	// Not FAN_ONDIR: so the directory's own opens are no events.
+	// Without FAN_ONDIR the directory's own opens are no events.
 	if err := unix.FanotifyMark(g.fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_PERM, unix.AT_FDCWD, "/"); err != nil {
 		return nil, fmt.Errorf("ask for permission events (CONFIG_FANOTIFY_ACCESS_PERMISSIONS): %w", err)
 	}
@@ -130,8 +128,8 @@ func fanotifyErrnos() ([]string, error) {
 	return given, nil
 }
 
-// openPath looks a path up below a root, links as the processes there have them.
-// It opens nothing: nobody is asked.
+// openPath resolves a path below a root, with links as the processes there have them. It
+// opens no file, so no listener is asked.
 func openPath(root int, file string) (int, error) {
 	return unix.Openat2(root, file, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
 }
@@ -146,6 +144,5 @@ func openRoot(dir string) (int, error) {
 
 func descriptorPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// nameOf is the path of what a descriptor leads to, from the root of its mount
-// namespace.
+// nameOf returns the path behind a descriptor, from the root of its mount namespace.
 func nameOf(fd int) (string, error) { return os.Readlink(descriptorPath(fd)) }

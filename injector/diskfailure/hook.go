@@ -21,24 +21,25 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// The names of programs, which bpftool shows. One that only finds out what the kernel
-// gives is attached for a moment and does not count for the limit.
+// The names of programs in bpftool. A program that only probes the kernel is
+// attached for a moment and does not count for the limit.
 const (
 	programName = "squall_open"
 	probeName   = "squall_probe"
 )
 
-// How often a count is tried, and after which pauses.
+// The number of tries of a count, and the pauses between them.
 const (
 	countTries = 100
 	countPause = 20 * time.Millisecond
 )
 
-// programLicense is what the kernel wants of a program at one of these hooks.
+// programLicense is the license that the kernel requires of a program at one of these
+// hooks.
 const programLicense = "Dual MIT/GPL"
 
-// hook is a place in the kernel at which a program is asked about each open of the
-// node, and may make it fail with any error. Nobody waits for a process.
+// hook is a place in the kernel that runs a program for each open of the node. The program
+// may make it fail with any error. No open waits for a process.
 type hook struct {
 	kind     ebpf.ProgramType
 	attach   ebpf.AttachType
@@ -47,19 +48,20 @@ type hook struct {
 
 var hooks = map[string]hook{
 	byLSM: {ebpf.LSM, ebpf.AttachLSMMac, "file_open"},
-	// The function that asks all security modules: also where that for programs is off.
+	// The function that asks all security modules works also where the hook for programs is
+	// off.
 	byModifyReturn: {ebpf.Tracing, ebpf.AttachModifyReturn, "security_file_open"},
 }
 
-// denier is a program at a hook. It is nowhere but in the descriptors of this
-// process: once they are closed, however that comes about, no open fails any more.
+// denier is a program at a hook. Only descriptors of this process hold it: once they are
+// closed, for whatever reason, no open fails any more.
 type denier struct {
 	loaded   *ebpf.Collection
 	attached link.Link
 }
 
-// deny puts a program of this name for an order at the hook. The kernel's types are
-// read once for a cache.
+// deny attaches a program with this name, for an order, to the hook. types caches the
+// kernel's types.
 func (h hook) deny(name string, types *btf.Cache, o order) (*denier, error) {
 	j := judge{prefixes: o.Prefixes, devices: o.Devices, errno: o.Errno, percent: o.Percent}
 	var err error
@@ -100,11 +102,11 @@ func (h hook) put(program *ebpf.Program) (link.Link, error) {
 	return link.AttachTracing(link.TracingOptions{Program: program, AttachType: h.attach})
 }
 
-// countAttached counts the programs of a type and name that are attached on this node
-// now, whichever process holds them. A program that is only loaded has no link.
+// countAttached counts the programs of a type and name that are attached on this node now,
+// in any process. A program that is only loaded has no link.
 //
 // The kernel answers EAGAIN for a link that some process makes at this moment. As the
-// caller has a turn, it is foreign software, so the count begins again.
+// caller has a turn, it is foreign software, so the count is repeated.
 func countAttached(kind ebpf.ProgramType, name string) (count int, err error) {
 	for range countTries {
 		if count, err = countLinks(kind, name); !errors.Is(err, unix.EAGAIN) {
@@ -153,16 +155,16 @@ func (d *denier) denied() (uint64, error) {
 	return counts[countDenied/8], nil
 }
 
-// close takes the program from the hook first.
+// close detaches the program first.
 func (d *denier) close() {
 	d.attached.Close()
 	d.loaded.Close()
 }
 
-// hold keeps a program at the hook until the injector or the target has ended, and
-// says how many opens it made fail.
+// hold keeps a program at the hook until the injector or the target has ended, and reports
+// how many opens failed.
 func (h hook) hold(o order) error {
-	// The namespace was found by number: it is the target's if its process still is.
+	// The namespace was found by process number: it is the target's if its process still runs.
 	if child.Ended(0) {
 		return nil
 	}
@@ -171,7 +173,7 @@ func (h hook) hold(o order) error {
 		return err
 	}
 	defer d.close()
-	if err := beginToSay(); err != nil {
+	if err := beginReporting(); err != nil {
 		return err
 	}
 	for !child.Ended(beat) {
@@ -179,14 +181,14 @@ func (h hook) hold(o order) error {
 		if err != nil {
 			return err
 		}
-		say(strconv.FormatUint(count, 10))
+		writeLine(strconv.FormatUint(count, 10))
 	}
 	return nil
 }
 
-// errnos are the errors that this kernel gives by the hook: all, or none. A kernel
-// may take a program and never ask it, so one is tried, on a file and in a mount
-// namespace that nobody else sees.
+// errnos returns the errors that this kernel gives by the hook: all, or none. A kernel may
+// accept a program and never run it. So errnos tries one, on a file in a mount namespace of
+// its own.
 func (h hook) errnos(types *btf.Cache) ([]string, error) {
 	err := target.OnThrowawayThread(func() error {
 		made, err := openStage(listeners.Prefix + "probe")
@@ -239,5 +241,5 @@ func namespaceNumber(name string) (uint32, error) {
 	return number, nil
 }
 
-// deviceNumber is how the kernel keeps the number of a device.
+// deviceNumber returns the kernel's encoding of a device number.
 func deviceNumber(major, minor uint32) uint32 { return major<<20 | minor }

@@ -26,8 +26,8 @@ func inEachHook(t *testing.T, test func(t *testing.T, by string)) {
 	}
 }
 
-// programsAndLinks are all BPF programs of these names that the kernel holds, and the
-// links of each. Others come and go: other tests load them.
+// programsAndLinks lists all BPF programs of these names in the kernel, and the links of
+// each. Other tests load programs at the same time.
 func programsAndLinks(t *testing.T, names ...string) string {
 	t.Helper()
 	var text strings.Builder
@@ -35,7 +35,7 @@ func programsAndLinks(t *testing.T, names ...string) string {
 	for id, err := ebpf.ProgramGetNextID(0); err == nil; id, err = ebpf.ProgramGetNextID(id) {
 		program, err := ebpf.NewProgramFromID(id)
 		if err != nil {
-			continue // it has gone meanwhile
+			continue // it is gone meanwhile
 		}
 		info, err := program.Info()
 		program.Close()
@@ -57,8 +57,7 @@ func programsAndLinks(t *testing.T, names ...string) string {
 	return text.String()
 }
 
-// Beside a program of somebody else at the same hook: that one stays, and nothing of
-// ours does.
+// A foreign program at the same hook stays, and none of ours does.
 func TestNoProgramStays(t *testing.T) {
 	inEachHook(t, func(t *testing.T, by string) {
 		spec := hooks[by].program("foreign", asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()})
@@ -90,8 +89,8 @@ func TestNoProgramStays(t *testing.T) {
 	})
 }
 
-// A filesystem that opens files of its own, as those of containers do, does not make
-// an open count twice.
+// A filesystem that opens files of its own, like those of containers, does not make an open
+// count twice.
 func TestOpensOnAnOverlayCountOnce(t *testing.T) {
 	inEachHook(t, func(t *testing.T, by string) {
 		dir := t.TempDir()
@@ -106,8 +105,8 @@ func TestOpensOnAnOverlayCountOnce(t *testing.T) {
 	})
 }
 
-// Nobody waits for a process that holds a program. But one that hangs would not see
-// the end of its target: it is ended, and that is told.
+// No open waits for a process that holds a program. But a process that hangs would not see
+// the end of its target: it is ended, and the injector reports it.
 func TestProgramNeedsNoListenerToAnswer(t *testing.T) {
 	inEachHook(t, func(t *testing.T, by string) {
 		file := filepath.Join(files(t, "file"), "file")
@@ -117,7 +116,7 @@ func TestProgramNeedsNoListenerToAnswer(t *testing.T) {
 		testcontainer.Freeze(t, onlyListener(t, injector))
 		want(t, "opens while the listener hangs", map[string]int{"ENOENT": 3}, opens(t, c, file, 0, 3))
 		select {
-		case err := <-injector.Lost():
+		case err := <-injector.EffectLost():
 			if !strings.Contains(err.Error(), "did not answer") {
 				t.Errorf("Lost = %v, want that the listener did not answer", err)
 			}
@@ -128,8 +127,8 @@ func TestProgramNeedsNoListenerToAnswer(t *testing.T) {
 	})
 }
 
-// What takes the program off, whoever does it, is the end of its process: it is told
-// within 20 s.
+// A program that is detached, by any other program, ends its process: the injector reports
+// that within 20 s.
 func TestProgramTakenOffIsLost(t *testing.T) {
 	inEachHook(t, func(t *testing.T, by string) {
 		file := filepath.Join(files(t, "file"), "file")
@@ -145,7 +144,7 @@ func TestProgramTakenOffIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case err := <-injector.Lost():
+		case err := <-injector.EffectLost():
 			t.Logf("told after %s: %v", time.Since(began), err)
 		case <-time.After(20 * time.Second):
 			t.Error("nobody was told within 20 s")

@@ -23,8 +23,8 @@ type job struct {
 	check   func() error
 }
 
-// listenAll starts all listeners. For a hook the caller has a turn, so that the count
-// stays true until the last program is attached.
+// listenAll starts all listeners. For a hook the caller has a turn, so that the count stays
+// true until the last program is attached.
 func (i *Injector) listenAll(ctx context.Context, p plan, way string) error {
 	i.orders = map[string]order{}
 	jobs, err := i.jobs(p)
@@ -54,8 +54,8 @@ func (i *Injector) listenAll(ctx context.Context, p plan, way string) error {
 	return nil
 }
 
-// jobs prepares the listeners of all containers, or of the node. It changes
-// nothing. What it returns beside an error is to be closed as well.
+// jobs prepares the listeners of all containers, or of the node. It changes nothing. The
+// caller must close the jobs returned with an error as well.
 func (i *Injector) jobs(p plan) ([]job, error) {
 	if i.target.Injection.Level == v1beta1.LevelNode {
 		return i.nodeJob(p)
@@ -69,7 +69,8 @@ func (i *Injector) jobs(p plan) ([]job, error) {
 		made := job{name: "container " + container.Name, watched: watched, check: container.Check}
 		jobs = append(jobs, made)
 		order, err := i.order(p, made.name, container.PID)
-		// All of it was found by number: it counts if the number is still the target's.
+		// Everything was found by process number: it is valid if the number is still the
+		// target's.
 		if err := errors.Join(container.Check(), err); err != nil {
 			return jobs, fmt.Errorf("%s: %w", made.name, err)
 		}
@@ -78,7 +79,7 @@ func (i *Injector) jobs(p plan) ([]job, error) {
 	return jobs, nil
 }
 
-// nodeJob listens where the node's first process sees the paths.
+// nodeJob prepares the listener where the node's first process sees the paths.
 func (i *Injector) nodeJob(p plan) ([]job, error) {
 	self, err := target.Self()
 	if err != nil {
@@ -108,7 +109,7 @@ func (i *Injector) listen(ctx context.Context, job job) error {
 	return nil
 }
 
-// Moved finds paths that lead elsewhere than when Inject ran, and mounts that came.
+// Moved finds paths that lead elsewhere than during Inject, and new mounts.
 func (i *Injector) Moved(context.Context) (string, error) {
 	p, err := planOf(i.params)
 	if err != nil {
@@ -132,7 +133,7 @@ func (i *Injector) Moved(context.Context) (string, error) {
 	return "", nil
 }
 
-// beyond is one of the places of an order that are not among those of an earlier one.
+// beyond returns one place of an order that an earlier order lacks.
 func (o order) beyond(earlier order) string {
 	for _, list := range [][2][]string{{o.Prefixes, earlier.Prefixes}, {o.found, earlier.found}} {
 		for _, place := range list[0] {
@@ -144,15 +145,15 @@ func (o order) beyond(earlier order) string {
 	return ""
 }
 
-// guard ends a listener that does not answer. It goes on until the listener has
-// ended, and tells of it while the target is still there.
+// guard ends a listener that does not answer. It runs until the listener has ended, and
+// reports that end while the target exists.
 func (i *Injector) guard(listener *child.Child, job job) {
-	err := listener.Guard(job.silence(), func(said string) { i.denied.note(job.name, said) })
+	err := listener.Guard(job.silence(), func(line string) { i.denied.note(job.name, line) })
 	if job.check() != nil {
 		return // the listener ended with it
 	}
 	select {
-	case i.lost <- fmt.Errorf("opens in %s do not fail any more: %w", job.name, err):
-	default: // it was told of another
+	case i.effectLost <- fmt.Errorf("opens in %s do not fail any more: %w", job.name, err):
+	default: // another end was reported before
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// layout is where the kernel keeps what a program reads, each in bytes from the
-// beginning of its structure. It differs from kernel to kernel.
+// layout has the offsets of the fields that a program reads, each in bytes from the
+// beginning of its structure. They differ from kernel to kernel.
 type layout struct {
 	fileMode, filePath, fileInode int16
 	inodeSuper, superDevice       int16
@@ -17,7 +17,7 @@ type layout struct {
 	namespacesMount, mountNumber  int16
 }
 
-// kernelLayout asks this kernel, which describes its own types.
+// kernelLayout reads the layout from this kernel, which describes its own types.
 func kernelLayout(cache *btf.Cache) (layout, error) {
 	types, err := cache.Kernel()
 	if err != nil {
@@ -27,7 +27,7 @@ func kernelLayout(cache *btf.Cache) (layout, error) {
 	for _, wanted := range []struct {
 		into      *int16
 		structure string
-		members   []string // one in the other
+		members   []string // each inside the previous one
 	}{
 		{&l.fileMode, "file", []string{"f_mode"}},
 		{&l.filePath, "file", []string{"f_path"}},
@@ -55,7 +55,7 @@ func kernelLayout(cache *btf.Cache) (layout, error) {
 	return l, nil
 }
 
-// find finds a member, also in members that have no name themselves.
+// find finds a member, also in members without a name.
 func find(members []btf.Member, name string) (found btf.Member, at uint32, ok bool) {
 	for _, member := range members {
 		if member.Name == name {

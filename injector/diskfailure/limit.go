@@ -13,12 +13,12 @@ import (
 // suffice for several pods of a node.
 const programsPerHook = 8
 
-// turnPatience bounds how long an injector waits until others on its node have counted
-// and attached. The lifecycle tries an injection that failed again.
+// turnPatience bounds how long an injector waits until others on its node have counted and
+// attached. The lifecycle retries a failed injection.
 const turnPatience = 2 * time.Minute
 
-// checkRoom refuses to attach wanted programs at a hook of a node that has so many of
-// Squall's already.
+// checkRoom refuses to attach the wanted programs if the hook of a node would have more
+// than programsPerHook of Squall's.
 func checkRoom(node, hook string, attached, wanted int) error {
 	if attached+wanted <= programsPerHook {
 		return nil

@@ -20,35 +20,35 @@ import (
 // ListenCommand is the hidden subcommand of the injector that runs Listen.
 const ListenCommand = "listen"
 
-// beat is how often a listener says that it answers, silence how long it may say
-// nothing until it is ended, so that no open waits for longer than 2 s. For one with a
-// program no open waits; but it has to see the end of its target.
+// beat is how often a listener writes a sign of life. After silence without one it is
+// ended, so that no open waits for longer than 2 s. With a program no open waits, but the
+// listener has to see the end of its target.
 const (
 	beat           = 400 * time.Millisecond
 	silence        = 1500 * time.Millisecond
 	programSilence = 15 * time.Second
 )
 
-// order is what a listener has to do.
+// order is the task of a listener.
 type order struct {
-	// Way is how: by a hook, or fanotify.
+	// Way is how opens fail: by a hook, or fanotify.
 	Way string
-	// Root leads to the root of the target's processes, Namespace names their
-	// mount namespace.
+	// Root leads to the root of the target's processes, Namespace is the name of their mount
+	// namespace.
 	Root, Namespace string
-	// Mounts are the points of the mounts to listen at, Prefixes the paths below
-	// which opens fail, both as the target sees them.
+	// Mounts are the points of the mounts to listen at, Prefixes the paths below which opens
+	// fail, both as the target sees them.
 	Mounts, Prefixes []string
-	// Devices are those of the mounts' filesystems, as the kernel keeps their numbers.
+	// Devices are the devices of the mounts' filesystems, as the kernel numbers them.
 	Devices []uint32
 	Errno   unix.Errno
 	Percent int
 
-	// found are the mounts, each with what tells it from another one at its point.
+	// found are the mounts, each with what distinguishes it from another one at its point.
 	found []string
 }
 
-// silence is how long the listener may say nothing.
+// silence is how long the listener may write nothing.
 func (o order) silence() time.Duration {
 	if o.Way == byFanotify {
 		return silence
@@ -56,26 +56,23 @@ func (o order) silence() time.Duration {
 	return programSilence
 }
 
-// listener answers fanotify, which asks before each open on the mounts of an
-// order.
+// listener answers fanotify, which asks before each open on the mounts of an order.
 type listener struct {
 	order
 	group group
-	base  string // where Root is in its mount namespace
+	base  string // the path of Root in its mount namespace
 	share share
 	// denied counts the opens that failed.
 	denied uint64
 }
 
-// Listen is the listener, a child process of the injector. It does nothing until a
-// byte comes on its standard input, then it listens and says so in a line on its
-// standard output, and from then on, now and again, in a line with the number of
-// opens that it has made fail.
+// Listen is the listener, a child process of the injector. It starts when a byte arrives on
+// its standard input. It then listens, and reports that in a line on its standard output.
+// From then on it regularly writes a line with the number of opens that it made fail.
 //
-// It ends, without an error, when its standard input is closed (the injector is
-// gone) or the process behind the pidfd in file descriptor 3 is gone, and with it
-// ends all that it did. args are the mark that lets Clean and Audit find it, and
-// its order.
+// Listen ends without an error when its standard input is closed, as by the injector's end.
+// It also ends when the process behind the pidfd in file descriptor 3 is gone. All its
+// effects end with it. args are the mark that lets Clean and Audit find it, and its order.
 func Listen(_ context.Context, args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%s: want a mark and an order; it is started by the injector, not by hand", ListenCommand)
@@ -95,15 +92,15 @@ func Listen(_ context.Context, args []string) error {
 
 // listen answers by fanotify.
 func (o order) listen() error {
-	// Whoever opens a file waits for this process: it should not wait for its own
-	// memory. Without the right to it, it may have to.
+	// Every open waits for this process, so it should not wait for its own memory. Without the
+	// right to lock it, it may have to.
 	_ = unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
 	root, err := openRoot(o.Root)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(root)
-	// Root was found by number: it is the target's if its process still is.
+	// Root was found by process number: it is the target's if its process still runs.
 	if child.Ended(0) {
 		return nil
 	}
@@ -123,13 +120,13 @@ func (o order) listen() error {
 	return l.answerAll()
 }
 
-// answerAll answers until the injector or the target has ended. The sign of life
-// comes from here, so that there is none from a listener that does not answer.
+// answerAll answers until the injector or the target has ended. It also writes the signs of
+// life, so that a listener that does not answer writes none.
 func (l *listener) answerAll() error {
-	if err := beginToSay(); err != nil {
+	if err := beginReporting(); err != nil {
 		return err
 	}
-	said := time.Now()
+	reported := time.Now()
 	buffer := make([]byte, 4096)
 	ready := []unix.PollFd{{Fd: int32(l.group.fd), Events: unix.POLLIN}}
 	for !child.Ended(0) {
@@ -143,27 +140,27 @@ func (l *listener) answerAll() error {
 		if err != nil {
 			return err
 		}
-		if time.Since(said) >= beat {
-			say(strconv.FormatUint(l.denied, 10))
-			said = time.Now()
+		if time.Since(reported) >= beat {
+			writeLine(strconv.FormatUint(l.denied, 10))
+			reported = time.Now()
 		}
 	}
 	return nil
 }
 
-// beginToSay says that opens fail from now on.
-func beginToSay() error {
-	// The pipe may be full if nobody reads: then this must not wait.
+// beginReporting reports that opens fail from now on.
+func beginReporting() error {
+	// If the injector does not read, the pipe may be full: the listener must not wait for it.
 	if err := unix.SetNonblock(1, true); err != nil {
 		return err
 	}
-	say("listening")
+	writeLine("listening")
 	return nil
 }
 
-func say(line string) { _, _ = unix.Write(1, []byte(line+"\n")) }
+func writeLine(line string) { _, _ = unix.Write(1, []byte(line+"\n")) }
 
-// answer decides about one open. Whatever goes wrong, it is let go on.
+// answer decides about one open. After any error, the open continues.
 func (l *listener) answer(event unix.FanotifyEventMetadata) {
 	if event.Fd < 0 {
 		return
@@ -178,7 +175,7 @@ func (l *listener) answer(event unix.FanotifyEventMetadata) {
 	_ = l.group.answer(event.Fd, response)
 }
 
-// meant tells whether an open is one of the target, below the paths.
+// meant is true for an open of the target, below the paths.
 func (l *listener) meant(event unix.FanotifyEventMetadata) bool {
 	file, err := nameOf(int(event.Fd))
 	if err != nil || !below(l.Prefixes, within(l.base, file)) {
@@ -191,7 +188,7 @@ func (l *listener) meant(event unix.FanotifyEventMetadata) bool {
 	return namespaceOf(target.DefaultProc, pid) == l.Namespace
 }
 
-// namespaceOf names the mount namespace of a process, empty if that is not known.
+// namespaceOf returns the name of a process's mount namespace, empty if it is unknown.
 func namespaceOf(proc string, pid int) string {
 	name, _ := os.Readlink(proc + "/" + strconv.Itoa(pid) + "/ns/mnt")
 	return name

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// volume is a directory as the kubelet fills it for a ConfigMap: app.yaml leads through
-// the link ..data to the directory of a generation, and an update swaps that link.
+// volume is a directory like the kubelet's for a ConfigMap: app.yaml leads through the link
+// ..data to the directory of a generation, and an update swaps that link.
 type volume struct {
 	dir        string
 	generation int
@@ -51,7 +51,8 @@ func (v *volume) update(t *testing.T) {
 	}
 }
 
-// wantMoved wants an injection to be where its paths lead, or words of what is elsewhere.
+// wantMoved wants an injection to be where its paths lead, or a text about what is
+// elsewhere.
 func wantMoved(t *testing.T, when string, injector *Injector, want string) {
 	t.Helper()
 	got, err := injector.Moved(t.Context())

@@ -18,20 +18,18 @@ import (
 	"github.com/squall-chaos/squall/injector/mounts"
 )
 
-// kernelFilesystems have no disk below them, and a listener's look at their files
-// could do something: each open that the kernel tells of is made once more.
+// kernelFilesystems have no disk, and a listener's read of their files could have effects:
+// the kernel repeats each open for the listener.
 var kernelFilesystems = strings.Fields(`proc sysfs cgroup cgroup2 devpts devtmpfs mqueue debugfs tracefs securityfs
 	bpf pstore configfs fusectl binfmt_misc efivarfs nsfs`)
 
-// canFail tells whether opens on a mount can be made to fail. Containers have their
-// devices in a tmpfs.
+// canFail is true if opens on a mount can fail. Containers have their devices in a tmpfs.
 func canFail(m mounts.Mount) bool {
 	return !slices.Contains(kernelFilesystems, m.Kind) && m.Point != "/dev"
 }
 
-// order finds the prefixes as the kernel names them, and the mounts on which files
-// of such names can be, as the process pid sees both. It opens nothing and changes
-// nothing.
+// order finds the prefixes as the kernel names them, and the mounts that may have files of
+// such names, as the process pid sees both. It opens nothing and changes nothing.
 func (i *Injector) order(p plan, name string, pid int) (order, error) {
 	dir := filepath.Join(i.target.ProcDir(), strconv.Itoa(pid))
 	o := order{Root: dir + "/root", Namespace: namespaceOf(i.target.ProcDir(), pid), Errno: errnos[p.errno], Percent: p.percent}
@@ -62,7 +60,7 @@ func (i *Injector) order(p plan, name string, pid int) (order, error) {
 	return o, nil
 }
 
-// add adds what was found of one path to an order.
+// add adds the places of one path to an order.
 func (i *Injector) add(o *order, file string, found places, table []mounts.Mount) error {
 	if i.target.Injection.Level == v1beta1.LevelNode && slices.Contains(found.prefixes, "/") && strings.Trim(file, "/.") != "" {
 		return errors.New("it leads to the node's root, which breaks the whole node: name a path below it")
@@ -93,22 +91,22 @@ func (i *Injector) add(o *order, file string, found places, table []mounts.Mount
 	return nil
 }
 
-// deviceOf is the number of a mount's device as the kernel keeps it.
+// deviceOf returns the kernel's number of a mount's device.
 func deviceOf(m mounts.Mount) uint32 {
 	major, minor, _ := strings.Cut(m.Device, ":")
-	number := func(digits string) uint32 { n, _ := strconv.ParseUint(digits, 10, 32); return uint32(n) } // as the kernel printed them
+	number := func(digits string) uint32 { n, _ := strconv.ParseUint(digits, 10, 32); return uint32(n) }
 	return deviceNumber(number(major), number(minor))
 }
 
-// places are where the files are whose paths begin with a prefix.
+// places are the locations of the files whose paths begin with a prefix.
 type places struct {
 	prefixes []string // as the kernel names them, links resolved
-	mountIDs []string // of the mounts that what exists of the prefix lies on
-	exists   bool     // whether there is a file with just this path
+	mountIDs []string // of the mounts that hold the existing part of the prefix
+	exists   bool     // a file has just this path
 }
 
-// resolve looks a prefix up below a root. Its last name may be part of one, so the
-// directory counts; if the whole is a link, what it leads to counts as well.
+// resolve resolves a prefix below a root. Its last name may be partial, so the directory
+// counts. If the whole is a link, its destination counts as well.
 func resolve(root int, prefix string) (places, error) {
 	dir, rest := path.Split(prefix)
 	var found places
@@ -147,7 +145,7 @@ func resolve(root int, prefix string) (places, error) {
 
 func isAbsent(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
-// lookUp is the path of a file without links, and the number of its mount.
+// lookUp returns the path of a file without links, and the number of its mount.
 func lookUp(root int, file string) (name, mountID string, err error) {
 	base, err := nameOf(root)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Only a path that is written as the root of a node is taken for it: any other that
-// leads there, by a link or by "..", needed no leave.
+// Only a path written as the root of a node counts as the root. Another path that leads
+// there, by a link or by "..", needed no right at admission.
 func TestPathsThatLeadToTheRootOfANode(t *testing.T) {
 	for file, refused := range map[string]bool{"/": false, "//./": false, "/tmp/..": true, "/tmp/../": true, "/link": true} {
 		i := New(v1beta1.DiskFailure{}, &target.Target{Injection: v1beta1.Injection{Level: v1beta1.LevelNode}}, nil)

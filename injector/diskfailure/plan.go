@@ -15,10 +15,10 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// defaultErrno is what an open fails with when nothing is said.
+// defaultErrno is the error of an open if the disruption sets none.
 const defaultErrno = "ENOENT"
 
-// errnos are the errors that can be asked for, by the names of the API.
+// errnos are the supported errors, by the names of the API.
 var errnos = map[string]unix.Errno{
 	"EACCES": unix.EACCES, "EDQUOT": unix.EDQUOT, "EEXIST": unix.EEXIST, "EFAULT": unix.EFAULT,
 	"EFBIG": unix.EFBIG, "EINTR": unix.EINTR, "EISDIR": unix.EISDIR, "ELOOP": unix.ELOOP,
@@ -28,7 +28,7 @@ var errnos = map[string]unix.Errno{
 	"ETXTBSY": unix.ETXTBSY, "EWOULDBLOCK": unix.EWOULDBLOCK,
 }
 
-// plan is what the parameters ask for.
+// plan has the parameters in their final form.
 type plan struct {
 	paths   []string // absolute prefixes
 	errno   string
@@ -64,11 +64,11 @@ func planOf(params v1beta1.DiskFailure) (plan, error) {
 	return p, nil
 }
 
-// names lists errors for people, in the order of the alphabet.
+// names lists errors for people, in alphabetical order.
 func names(errnos []string) string { return strings.Join(slices.Sorted(slices.Values(errnos)), ", ") }
 
-// share chooses so many of every hundred, spread evenly: of any n opens in a row
-// it fails n*percent/100, give or take less than one.
+// share selects a percentage of opens, spread evenly: of any n opens in a row it fails
+// n*percent/100, give or take less than one.
 type share struct{ percent, sum int }
 
 func (s *share) next() bool {
@@ -79,14 +79,14 @@ func (s *share) next() bool {
 	return true
 }
 
-// below tells whether a file's path begins with one of the prefixes: as a string,
-// so that /data is a prefix of /database too.
+// below is true if a file's path begins with one of the prefixes: as a string, so that
+// /data is a prefix of /database too.
 func below(prefixes []string, file string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(file, prefix) })
 }
 
-// within is a path as a process sees it that has its root at root; empty for one
-// that is not below it.
+// within returns a path as seen by a process with the root at root; empty for one that is
+// not below it.
 func within(root, file string) string {
 	if root == "/" {
 		return file

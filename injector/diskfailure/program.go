@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// judge is what a program at a hook does: it is run for each open of the node, by
-// the process that opens.
+// judge is the task of a program at a hook. The process that opens runs it, for each open
+// of the node.
 type judge struct {
 	layout    layout
 	namespace uint32   // the number of the target's mount namespace
 	prefixes  []string // below which opens fail, as the target sees them
 	errno     unix.Errno
 	percent   int
-	// devices are the numbers of those of the filesystems on which opens may fail.
+	// devices are the numbers of the filesystems on which opens may fail.
 	devices []uint32
 }
 
-// The maps of a program: the devices, room for a path, and what is counted.
+// The maps of a program hold the devices, room for a path, and counts.
 const (
 	devicesMap = "squall_devices"
 	roomMap    = "squall_path"
@@ -45,14 +45,14 @@ func (j judge) maps() map[string]*ebpf.MapSpec {
 	}
 }
 
-// Places in what is counted.
+// The offsets of counts.
 const (
-	countAsked  = 0 // opens that the program is about
+	countAsked  = 0 // matching opens
 	countDenied = 8
 )
 
-// modeNested is FMODE_NOACCOUNT: a filesystem opens a file of its own because one of
-// its files is opened. The program has been asked about that one already.
+// modeNested is FMODE_NOACCOUNT: a filesystem opens a file of its own because one of its
+// files is opened. The program ran for that one before.
 const modeNested = 1 << 29
 
 const (
@@ -65,11 +65,11 @@ const (
 	regMask   = asm.R3
 )
 
-// stackKey is where keys of maps are.
+// stackKey is the offset of map keys on the stack.
 const stackKey = -4
 
-// program assembles it. What is cheap is asked first: most opens of a node are
-// somebody else's.
+// program assembles the program. The cheap checks come first: most opens of a node are of
+// other processes.
 func (j judge) program() asm.Instructions {
 	program := asm.Instructions{asm.LoadMem(regFile, asm.R1, 0, asm.DWord)}
 	program = append(program, j.passNested()...)
@@ -88,7 +88,7 @@ func (j judge) program() asm.Instructions {
 	return append(program, j.deny()...)
 }
 
-// pass jumps to the end at which an open goes on.
+// pass jumps to the end that lets an open continue.
 const pass = "pass"
 
 func (j judge) passNested() asm.Instructions {
@@ -99,7 +99,7 @@ func (j judge) passNested() asm.Instructions {
 	}
 }
 
-// passOthers lets go on what processes in other mount namespaces open.
+// passOthers passes opens of processes in other mount namespaces.
 func (j judge) passOthers() asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetCurrentTaskBtf.Call(),
@@ -125,9 +125,9 @@ func (j judge) passOtherDevices() asm.Instructions {
 	}
 }
 
-// readPath has the kernel write the path as the process that opens sees it, from
-// its root, into the processor's own room: the kernel never runs a program a second
-// time on a processor on which it is in the midst of it.
+// readPath has the kernel write the path as the opening process sees it, from its root,
+// into the processor's own room. The kernel never starts a program again on a processor
+// that is still running it.
 func (j judge) readPath() asm.Instructions {
 	return asm.Instructions{
 		asm.StoreImm(asm.RFP, stackKey, 0, asm.Word),
@@ -135,7 +135,7 @@ func (j judge) readPath() asm.Instructions {
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackKey),
 		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, pass), // never: but the verifier cannot know
+		asm.JEq.Imm(asm.R0, 0, pass), // never happens, but the verifier cannot know
 		asm.Mov.Reg(regPath, asm.R0),
 		asm.Mov.Reg(asm.R1, regFile),
 		asm.Add.Imm(asm.R1, int32(j.layout.filePath)),
@@ -146,8 +146,8 @@ func (j judge) readPath() asm.Instructions {
 	}
 }
 
-// compare tells whether the path begins with a prefix. What differs is gathered in
-// one register, so that there is one jump and the verifier has two ways to follow.
+// compare checks whether the path begins with a prefix. It gathers the differences in one
+// register, so that there is one jump and the verifier has two branches to follow.
 func compare(prefix string) asm.Instructions {
 	var program asm.Instructions
 	program = append(program, asm.Mov.Imm(regDiffer, 0))
@@ -170,14 +170,13 @@ func compare(prefix string) asm.Instructions {
 	return append(program, differs, asm.Mov.Imm(regBelow, 1))
 }
 
-// number is how this processor reads eight bytes.
+// number returns eight bytes as this processor reads them.
 func number(bytes [8]byte) int64 { return int64(binary.NativeEndian.Uint64(bytes[:])) }
 
-// deny lets the share of the opens go on that type share lets go on, and fails the
-// others.
+// deny passes the same opens as type share, and fails the others.
 func (j judge) deny() asm.Instructions {
 	ask := asm.FetchAdd.Mem(regCounts, asm.R1, asm.DWord, countAsked)
-	ask.Constant = int64(asm.FetchAdd >> 8) // which the library leaves out: then nothing is fetched
+	ask.Constant = int64(asm.FetchAdd >> 8) // the library omits it: without it nothing is fetched
 	return asm.Instructions{
 		asm.JEq.Imm(regBelow, 0, "let"),
 		asm.LoadMapValue(regCounts, 0, 0).WithReference(countsMap),

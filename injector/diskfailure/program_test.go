@@ -15,8 +15,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// decides makes a program of another type, which every kernel runs for a test, of what
-// a program at a hook does once it has a path. It returns the end of an open.
+// decides makes a program of another type from the part of a hook's program that has a
+// path: every kernel runs that type for a test. It returns the result of an open.
 func decides(t *testing.T, j judge) func(path string) int32 {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -27,7 +27,7 @@ func decides(t *testing.T, j judge) func(path string) int32 {
 	spec := &ebpf.CollectionSpec{Maps: j.maps(), Programs: map[string]*ebpf.ProgramSpec{
 		programName: {Type: ebpf.SchedCLS, License: programLicense, Instructions: append(instructions, j.deny()...)},
 	}}
-	spec.Maps[roomMap].Type = ebpf.Array // one for all processors, to be filled from here
+	spec.Maps[roomMap].Type = ebpf.Array // one for all processors, filled by the test
 	loaded, err := ebpf.NewCollection(spec)
 	if err != nil {
 		t.Fatalf("%+v", err)
@@ -35,7 +35,7 @@ func decides(t *testing.T, j judge) func(path string) int32 {
 	t.Cleanup(loaded.Close)
 	return func(path string) int32 {
 		t.Helper()
-		// What an earlier, longer path left stands behind this one's end.
+		// The rest of an earlier, longer path stays behind the end of this one.
 		value := []byte(path + "\x00" + strings.Repeat("x", roomSize))[:roomSize]
 		if err := loaded.Maps[roomMap].Put(uint32(0), value); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestProgramsComparePaths(t *testing.T) {
 	}
 }
 
-// A program chooses the same opens of a hundred as a listener does.
+// A program selects the same opens of a hundred as a listener does.
 func TestProgramsFailTheSameShare(t *testing.T) {
 	for _, percent := range []int{1, 37, 80, 99, 100} {
 		end := decides(t, judge{prefixes: []string{"/"}, errno: unix.ENOSPC, percent: percent})
@@ -82,12 +82,12 @@ func TestProgramsFailTheSameShare(t *testing.T) {
 	}
 }
 
-// The verifier takes the largest program that can be asked for, with each error.
+// The verifier accepts the largest possible program, with each error.
 func TestVerifierTakesEveryProgram(t *testing.T) {
 	for _, by := range []string{byLSM, byModifyReturn} {
 		t.Run(by, func(t *testing.T) {
 			given(t, by)
-			for _, prefixes := range []int{1, 128} { // a path, and 64 that are links
+			for _, prefixes := range []int{1, 128} { // a path, and 64 links
 				o := order{Namespace: "mnt:[1]", Errno: unix.ENOENT, Percent: 50}
 				for n := range prefixes {
 					o.Prefixes = append(o.Prefixes, "/"+strings.Repeat("p", 58)+fmt.Sprintf("%03d", n))

@@ -12,17 +12,17 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// denials is how many opens each listener says that it has denied.
+// denials has how many opens each listener has denied.
 type denials struct {
 	mu sync.Mutex
-	by map[string]uint64 // by the name of what is listened in
+	by map[string]uint64 // by the name of the job
 }
 
-// note takes what a listener says: how many it has denied so far.
-func (d *denials) note(name, said string) {
-	count, err := strconv.ParseUint(strings.TrimSpace(said), 10, 64)
+// note records a line of a listener: how many it has denied so far.
+func (d *denials) note(name, line string) {
+	count, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
 	if err != nil {
-		return // its first word
+		return // the first line
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,8 +38,8 @@ func (d *denials) sum() (count uint64) {
 	return count
 }
 
-// Prove counts the opens that listeners denied since Inject. Of opens under mounts
-// nobody is told: that the mounts are there is what can be seen.
+// Prove counts the opens that listeners denied since Inject. Nothing counts opens under
+// mounts: only the presence of the mounts can be checked.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	if i.covers > 0 {
 		covered, err := i.covered()

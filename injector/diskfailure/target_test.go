@@ -26,7 +26,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// TestMain lets the test binary be a listener, a process of the target, and an
+// TestMain runs the test binary as a listener, as a process of the target, or as an
 // injector that can be killed.
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// enter becomes a process in the mount namespace of another and then plays a role
-// there. Args are the number of that process, then the role and its arguments.
+// enter joins the mount namespace of another process and then runs a role there. args are
+// the number of that process, then the role and its arguments.
 func enter(args []string) error {
 	runtime.LockOSThread() // the namespace is the thread's, and then the new program's
 	namespace, err := unix.Open("/proc/"+args[0]+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -65,8 +65,8 @@ func enter(args []string) error {
 	return unix.Exec(program, append([]string{"target"}, args[1:]...), nil)
 }
 
-// bounded plays a role with the rights of the kind's chaos pod and no others. Args are
-// the role and its arguments.
+// bounded runs a role with only the rights of the kind's chaos pod. args are the role and
+// its arguments.
 func bounded(args []string) error {
 	runtime.LockOSThread()
 	kept := map[string]uintptr{
@@ -77,14 +77,14 @@ func bounded(args []string) error {
 		if slices.ContainsFunc(v1beta1.KindDiskFailure.Needs().Capabilities, func(name string) bool { number, known := kept[name]; return known && number == right }) {
 			continue
 		}
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0); err != nil && err != unix.EINVAL { // one that this kernel does not know
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0); err != nil && err != unix.EINVAL {
 			return err
 		}
 	}
 	return unix.Exec("/proc/self/exe", append([]string{"bounded"}, args...), nil)
 }
 
-// gives tells which errors this kernel gives by a way.
+// gives prints the errors that this kernel gives by a way.
 func gives(args []string) error {
 	names, err := errnosBy(args[0])
 	if err != nil {
@@ -93,14 +93,14 @@ func gives(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(names)
 }
 
-// errnosBy are the errors that this kernel gives by a way.
+// errnosBy returns the errors that this kernel gives by a way.
 func errnosBy(by string) ([]string, error) {
 	ways := allWays()
 	return ways[slices.IndexFunc(ways, func(w way) bool { return w.name == by })].errnos()
 }
 
-// open opens a file so many times, and tells how often that ended how: args are
-// the file, the flags and the number.
+// open opens a file several times, and prints how often each result occurred: args are the
+// file, the flags and the number.
 func open(args []string) error {
 	flags, _ := strconv.Atoi(args[1])
 	times, _ := strconv.Atoi(args[2])
@@ -117,8 +117,8 @@ func open(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(ends)
 }
 
-// mountAndWait is a container's first process with a volume at args[0], which is
-// shared if anything follows.
+// mountAndWait is a container's first process with a volume at args[0]. With a further
+// argument the volume is shared.
 func mountAndWait(args []string) error {
 	if err := unix.Mount("tmpfs", args[0], "tmpfs", 0, ""); err != nil {
 		return err
@@ -157,14 +157,14 @@ func writeAndWait(file string) error {
 	}
 }
 
-// opens has a process of the container open a file, and returns how often that
-// ended how.
+// opens has a process of the container open a file, and returns how often each result
+// occurred.
 func opens(t *testing.T, c *testcontainer.Container, file string, flags, times int) map[string]int {
 	t.Helper()
 	return openedBy(t, exec.Command("/proc/self/exe", "enter", strconv.Itoa(c.PID), "open", file, strconv.Itoa(flags), strconv.Itoa(times)))
 }
 
-// openedOutside is opens by a process that is not in the container.
+// openedOutside is opens by a process outside the container.
 func openedOutside(t *testing.T, file string, times int) map[string]int {
 	t.Helper()
 	return openedBy(t, exec.Command("/proc/self/exe", "open", file, "0", strconv.Itoa(times)))
@@ -173,13 +173,13 @@ func openedOutside(t *testing.T, file string, times int) map[string]int {
 func openedBy(t *testing.T, command *exec.Cmd) map[string]int {
 	t.Helper()
 	command.Stderr = os.Stderr
-	said, err := command.Output()
+	output, err := command.Output()
 	ends := map[string]int{}
 	if err == nil {
-		err = json.Unmarshal(said, &ends)
+		err = json.Unmarshal(output, &ends)
 	}
 	if err != nil {
-		t.Fatalf("%v: %v: %s", command.Args, err, said)
+		t.Fatalf("%v: %v: %s", command.Args, err, output)
 	}
 	return ends
 }
@@ -192,14 +192,15 @@ func injection(containers ...*testcontainer.Container) v1beta1.Injection {
 		Target:     v1beta1.InjectionTarget{Namespace: "shop", Name: "db-0", UID: "pod-uid", NodeName: "node-7"},
 	}
 	for n, c := range containers {
-		// No other test finds its listeners.
+		// With this UID no other test finds its listeners.
 		document.Disruption.UID = types.UID("d-" + c.ID)
 		document.Target.Containers = append(document.Target.Containers, v1beta1.InjectionContainer{Name: fmt.Sprintf("db-%d", n), ID: c.ID})
 	}
 	return document
 }
 
-// params ask for an error on all opens below the paths, or a part of them.
+// params returns parameters for an error on all opens below the paths, or on a share of
+// them.
 func params(errno, probability string, paths ...string) v1beta1.DiskFailure {
 	p := v1beta1.DiskFailure{Paths: paths, Probability: &v1beta1.Percentage{Text: probability}}
 	if errno != "" {
@@ -208,7 +209,7 @@ func params(errno, probability string, paths ...string) v1beta1.DiskFailure {
 	return p
 }
 
-// newInjector makes one that knows one way, and cleans at the end of the test.
+// newInjector makes an injector with one way, and cleans at the end of the test.
 func newInjector(t *testing.T, by string, params v1beta1.DiskFailure, containers ...*testcontainer.Container) *Injector {
 	t.Helper()
 	loaded, err := target.Load(t.Context(), injection(containers...), "")
@@ -223,7 +224,7 @@ func injectorFor(t *testing.T, by string, params v1beta1.DiskFailure, loaded *ta
 	return injectorIn(t, t.TempDir(), by, params, loaded)
 }
 
-// injectorIn makes one with its journal in dir, which injectors of one node share.
+// injectorIn makes an injector with its journal in dir, which injectors of one node share.
 func injectorIn(t *testing.T, dir, by string, params v1beta1.DiskFailure, loaded *target.Target) *Injector {
 	t.Helper()
 	notes, err := journal.Open(dir, loaded)
@@ -236,7 +237,7 @@ func injectorIn(t *testing.T, dir, by string, params v1beta1.DiskFailure, loaded
 	return injector
 }
 
-// only forgets the other ways.
+// only removes the other ways.
 func (i *Injector) only(by string) *Injector {
 	i.ways = slices.DeleteFunc(i.ways, func(w way) bool { return w.name != by })
 	return i
@@ -261,8 +262,8 @@ func clean(t *testing.T, injector *Injector) {
 	}
 }
 
-// injectAndHang is an injector that says when it has injected and never cleans:
-// args are the way, the container's ID, the error, the path and the journal's directory.
+// injectAndHang runs an injector that prints when it has injected and never cleans. args
+// are the way, the container's ID, the error, the path and the journal's directory.
 func injectAndHang(args []string) error {
 	loaded, err := target.Load(context.Background(), injection(&testcontainer.Container{ID: args[1]}), "")
 	if err != nil {

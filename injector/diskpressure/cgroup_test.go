@@ -38,7 +38,7 @@ type container struct {
 	namespaces uintptr
 }
 
-// newContainer makes one whose first process plays the given role.
+// newContainer makes a container whose first process runs the given role.
 func newContainer(t *testing.T, role ...string) *container {
 	t.Helper()
 	return newContainerWith(t, 0, role...)
@@ -55,7 +55,7 @@ func newContainerWith(t *testing.T, namespaces uintptr, role ...string) *contain
 	return c
 }
 
-// diskController is the one that limits disks on this machine, as NewGroup wants it.
+// diskController is the controller that limits disks on this machine, as NewGroup wants it.
 func diskController(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device"); err == nil {
@@ -69,15 +69,14 @@ func diskController(t *testing.T) string {
 	return ""
 }
 
-// start starts a process in the cgroup and returns once it is at work.
+// start starts a process in the cgroup and returns once it runs.
 func (c *container) start(t *testing.T, role ...string) *exec.Cmd {
 	t.Helper()
 	cmd, _ := c.run(t, role...)
 	return cmd
 }
 
-// run starts a process, lets it begin once it is in the cgroup, and returns its
-// first line.
+// run starts a process, lets it begin once it is in the cgroup, and returns its first line.
 func (c *container) run(t *testing.T, role ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", role...)
@@ -100,7 +99,7 @@ func (c *container) run(t *testing.T, role ...string) (*exec.Cmd, string) {
 	return cmd, strings.TrimSpace(line)
 }
 
-// limits is everything the cgroup says about limits.
+// limits is the content of all files with limits of the cgroup.
 func (c *container) limits(t *testing.T) string {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(c.dir, "blkio.throttle.*_device"))
@@ -114,12 +113,11 @@ func (c *container) limits(t *testing.T) string {
 	return all.String()
 }
 
-// rate has a process of the container do direct I/O, and returns how many
-// blocks it did per second.
+// rate runs direct I/O in a process of the container, and returns the blocks per second.
 func (c *container) rate(t *testing.T, how, file string, block, blocks int) float64 {
 	t.Helper()
-	_, said := c.run(t, how, file, strconv.Itoa(block), strconv.Itoa(blocks))
-	took, err := time.ParseDuration(said)
+	_, output := c.run(t, how, file, strconv.Itoa(block), strconv.Itoa(blocks))
+	took, err := time.ParseDuration(output)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,8 +224,8 @@ func write(t *testing.T, path, value string) {
 	}
 }
 
-// TestMain lets the test binary play the target's processes too, and an
-// injector that can be killed.
+// TestMain runs the test binary as the target's processes too, and as an injector that can
+// be killed.
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
 		"first": first, "overlaid": overlaid, "read": directIO, "write": directIO,
@@ -254,8 +252,8 @@ func first([]string) error {
 	return err
 }
 
-// overlaid is a first process that sees an overlay as its root, as containers
-// do: args are the directories below, above, to work in, and to mount at.
+// overlaid is a first process that sees an overlay as its root, as containers do. args are
+// the lower, upper, work and mount directories.
 func overlaid(args []string) error {
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", args[1], args[2], args[3])
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -273,8 +271,8 @@ func overlaid(args []string) error {
 	return first(nil)
 }
 
-// directIO reads or writes blocks of a file past the page cache, and says how
-// long that took.
+// directIO reads or writes blocks of a file past the page cache, and prints how long that
+// took.
 func directIO(args []string) error {
 	size, _ := strconv.Atoi(args[2])
 	blocks, _ := strconv.Atoi(args[3])
@@ -297,7 +295,7 @@ func directIO(args []string) error {
 	return nil
 }
 
-// aligned is a buffer as direct I/O wants it.
+// aligned returns a buffer with the alignment for direct I/O.
 func aligned(size int) []byte {
 	const page = 4096
 	buffer := make([]byte, size+page)
@@ -318,9 +316,8 @@ func enclose(args []string) error {
 	return unix.Exec("/proc/self/exe", args, []string{enclosed + "=yes"})
 }
 
-// injectAndHang is an injector that says when it has injected and never cleans:
-// args are the journal's directory, the path, the container's ID, and where processes
-// are seen.
+// injectAndHang is an injector that reports when it has injected and never cleans. args are
+// the journal's directory, the path, the container's ID, and the directory of processes.
 func injectAndHang(args []string) error {
 	document := injection(&container{Group: &testcontainer.Group{ID: args[3]}})
 	loaded, err := target.Load(context.Background(), document, args[4])

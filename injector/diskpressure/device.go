@@ -19,17 +19,17 @@ import (
 // maxOverlays bounds overlays whose upper directory is on another overlay.
 const maxOverlays = 8
 
-// ErrNoDisk says that no disk of this node is below a path, so that there is
-// nothing to throttle. Test it with errors.Is.
+// ErrNoDisk means that no disk of this node is below a path, so that there is nothing to
+// throttle. Test it with errors.Is.
 var ErrNoDisk = errors.New("no disk below the path")
 
-// errNoPath says that the target has no such path.
+// errNoPath means that the target has no such path.
 var errNoPath = errors.New("there is no such path in the target")
 
-// finder looks for disks through the files of the kernel.
+// finder finds disks through the files of the kernel.
 type finder struct {
-	proc string // where processes are seen
-	sys  string // where the devices are
+	proc string // the directory of processes
+	sys  string // the directory of devices
 }
 
 // disk returns the whole disk, as major:minor, below a path as the process sees
@@ -44,7 +44,7 @@ func (f finder) disk(pid int, path string) (string, error) {
 			if !filepath.IsAbs(upper) {
 				return "", fmt.Errorf("find the disk below %s: the container's root keeps its changes in %q, relative to an unknown directory; name a path on a volume", path, upper)
 			}
-			// Its directories are named as whoever mounted it saw them.
+			// The overlay's directories have the names that its mounter saw.
 			pid, path = f.mounter(pid), upper
 			continue
 		}
@@ -57,9 +57,9 @@ func (f finder) disk(pid int, path string) (string, error) {
 	return "", fmt.Errorf("find the disk below %s: more than %d overlays on top of each other", path, maxOverlays)
 }
 
-// mountOf finds the mount that path, as the process sees it, lies on. The
-// kernel resolves the path below the process's root and tells the mount's
-// number, so that links and mounts over mounts are as the process has them.
+// mountOf finds the mount of path, as the process sees it. The kernel resolves the path
+// below the process's root and returns the mount's number, so that links and mounts over
+// mounts are as the process has them.
 func (f finder) mountOf(pid int, path string) (mounts.Mount, error) {
 	root, err := unix.Open(filepath.Join(f.proc, strconv.Itoa(pid), "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -85,9 +85,9 @@ func (f finder) mountOf(pid int, path string) (mounts.Mount, error) {
 	return mounts.Find(string(table), mounts.ID(string(info)))
 }
 
-// mounter is a process that sees the node as the one that made the container
-// did: the first process's parent, which is the runtime's shim, or the node's
-// first process if that cannot be told.
+// mounter returns a process that sees the node like the maker of the container: the first
+// process's parent, which is the runtime's shim, or the node's first process if the parent
+// is unknown.
 func (f finder) mounter(pid int) int {
 	status, _ := os.ReadFile(filepath.Join(f.proc, strconv.Itoa(pid), "status"))
 	for line := range strings.Lines(string(status)) {
@@ -99,7 +99,7 @@ func (f finder) mounter(pid int) int {
 	return 1
 }
 
-// deviceOf is the block device of a mount that pid sees, possibly a partition.
+// deviceOf returns the block device of a mount that pid sees, possibly a partition.
 func (f finder) deviceOf(pid int, m mounts.Mount) (string, error) {
 	if !strings.HasPrefix(m.Device, "0:") {
 		return m.Device, nil
@@ -114,10 +114,10 @@ func (f finder) deviceOf(pid int, m mounts.Mount) (string, error) {
 		ErrNoDisk, m.Point, m.Kind)
 }
 
-// whole is the disk of a partition; the kernel throttles whole disks only. Any
-// other device, a device mapper's too, is its own.
+// whole returns the disk of a partition; the kernel throttles whole disks only. Any other
+// device, a device mapper's too, is its own.
 func (f finder) whole(device string) (string, error) {
-	// Not filepath.Join: ".." is the parent of what the link leads to.
+	// filepath.Join would resolve "..", which must follow the link first.
 	dir := f.sys + "/dev/block/" + device
 	if _, err := os.Stat(dir); err != nil {
 		return "", fmt.Errorf("find disk %s: %w", device, err)

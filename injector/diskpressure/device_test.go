@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWhole builds the part of sysfs that tells disks from partitions.
+// TestWhole builds the part of sysfs that distinguishes disks from partitions.
 func TestWhole(t *testing.T) {
 	sys := t.TempDir()
 	for dir, files := range map[string]map[string]string{

@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package diskpressure makes a target's disk slow: it limits bytes and
-// operations per second of the target's cgroup on the disk below a path. It
-// promises that a limit which was there before comes back as it was, that
-// pressure never gives a target more than it had, and that other disks and
-// other cgroups are not touched.
+// Package diskpressure makes a target's disk slow: it limits bytes and operations per
+// second of the target's cgroup on the disk below a path. It promises to restore a previous
+// limit unchanged, and never to give a target more than it had. It changes no other disks
+// and no other cgroups.
 package diskpressure
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// noteV1 is what the reader of a status must know on a version 1 node.
+// noteV1 is a limitation of version 1 nodes, for the status.
 const noteV1 = "cgroup version 1 limits reads, direct I/O and synchronous writes; writes that the kernel flushes later are not limited"
 
 // Injector limits the disk of one target.
@@ -31,9 +30,9 @@ type Injector struct {
 	finder  finder
 	notes   []string
 
-	asked       []assignment // those of Inject
-	throttled   []limit      // those that Inject has set
-	first, last traffic      // when Prove was asked first, and last
+	asked       []assignment // by Inject
+	throttled   []limit      // the limits that Inject has set
+	first, last traffic      // at the first and last call of Prove
 }
 
 // New returns an injector that has done nothing yet.
@@ -41,12 +40,11 @@ func New(params v1beta1.DiskPressure, t *target.Target, j *journal.Journal) *Inj
 	return &Injector{params: params, target: t, journal: j, finder: finder{proc: t.ProcDir(), sys: "/sys"}}
 }
 
-// Inject sets the limits in the cgroup of every container, or of all pods of
-// the node. All values are in the journal before the first is changed: with a
-// limit in force the journal itself may have to wait for the disk. Everything that
-// can be wrong with the parameters is found before that; without any limit there
-// is nothing to do, which is noted. It returns ErrNoDisk, wrapped, if no disk of
-// the node is below the path.
+// Inject sets the limits in the cgroup of every container, or of all pods of the node. All
+// values are in the journal before the first is changed: with a limit in force the journal
+// itself may have to wait for the disk. It checks all parameters before that. Without any
+// limit it only adds a note. It returns ErrNoDisk, wrapped, if no disk of the node is below
+// the path.
 func (i *Injector) Inject(context.Context) error {
 	i.notes = nil
 	assignments, err := i.assignments()
@@ -63,19 +61,19 @@ func (i *Injector) Inject(context.Context) error {
 	return nil
 }
 
-// Clean puts back what the journal holds, also of an earlier process. It may be
-// called twice; a cgroup that is gone needs nothing. A limit that somebody else
-// changed meanwhile stays and is reported as a *journal.ConflictError.
+// Clean restores the values in the journal, also those of an earlier process. It may be
+// called twice, and skips a removed cgroup. A limit that another program changed meanwhile
+// stays and is reported as a *journal.ConflictError.
 func (i *Injector) Clean(context.Context) error {
 	return i.journal.Restore(readLimit, writeLimit)
 }
 
-// Left lists the limits of this injection that are not as they were before.
+// Left lists the limits of this injection that differ from their original values.
 func (i *Injector) Left(context.Context) ([]string, error) {
 	return i.journal.Unrestored(readLimit)
 }
 
-// Moved finds another disk below the path than the one that is limited.
+// Moved finds another disk below the path than the limited one.
 func (i *Injector) Moved(context.Context) (string, error) {
 	now, err := i.assignments()
 	if errors.Is(err, errNoPath) {
@@ -89,12 +87,11 @@ func (i *Injector) Moved(context.Context) (string, error) {
 	return "", err
 }
 
-// Notes says what the last Inject could not do, in sentences for the user. Nil
-// means that all limits hold as asked.
+// Notes lists what the last Inject could not do, in sentences for the user. Nil means that
+// all limits are in force.
 func (i *Injector) Notes() []string { return i.notes }
 
-// Probe says how this node limits disks. The error is the one an injection
-// would meet.
+// Probe returns how this node limits disks. The error is that of an injection.
 func (i *Injector) Probe() (string, error) {
 	dir, v2, err := throttleDir(i.target.FirstCgroups())
 	if err != nil {
@@ -106,7 +103,7 @@ func (i *Injector) Probe() (string, error) {
 	return "limits disks by blkio.throttle in " + dir + "; " + noteV1, nil
 }
 
-// assignments are the limits of all cgroups of the target.
+// assignments returns the limits of all cgroups of the target.
 func (i *Injector) assignments() ([]assignment, error) {
 	path, asked := i.params.Path, i.params.Throttling
 	wanted, err := plan(asked, "", true, "")
@@ -125,8 +122,8 @@ func (i *Injector) assignments() ([]assignment, error) {
 	return i.podAssignments()
 }
 
-// podAssignments leaves out containers without the path, such as a sidecar
-// that does not mount the volume, as long as one container has it.
+// podAssignments omits containers without the path, such as a sidecar that does not mount
+// the volume, as long as one container has it.
 func (i *Injector) podAssignments() ([]assignment, error) {
 	var all []assignment
 	var lacking []error
@@ -162,7 +159,7 @@ func (i *Injector) containerAssignments(container target.Container) ([]assignmen
 		i.note(noteV1)
 	}
 	disk, err := i.finder.disk(container.PID, i.params.Path)
-	// The disk was found by number: it counts if the number is still the target's.
+	// The disk was found by process number: it is valid if the number is still the target's.
 	if err := errors.Join(container.Check(), err); err != nil {
 		return nil, err
 	}
@@ -184,7 +181,7 @@ func (i *Injector) nodeAssignments() ([]assignment, error) {
 	return plan(i.params.Throttling, dir, true, disk)
 }
 
-// apply notes all limits and then sets them.
+// apply records all limits and then sets them.
 func (i *Injector) apply(assignments []assignment) error {
 	var changes []journal.Change
 	for _, a := range assignments {
@@ -214,7 +211,7 @@ func (i *Injector) apply(assignments []assignment) error {
 	return nil
 }
 
-// changeFor is what an assignment changes: nothing if a stricter limit was there.
+// changeFor returns the change of an assignment: none if a stricter limit was set.
 func (i *Injector) changeFor(a assignment) (journal.Change, error) {
 	before, err := readLimit(a.object())
 	if err != nil {
@@ -227,8 +224,8 @@ func (i *Injector) changeFor(a assignment) (journal.Change, error) {
 	return journal.Change{Object: a.object(), Before: before, After: value}, nil
 }
 
-// set sets a limit that is noted. What the kernel made of the value is noted too if
-// it is something else: Clean compares with it.
+// set sets a limit that is in the journal. If the kernel changes the value, it records that
+// too: Clean compares with it.
 func (i *Injector) set(change journal.Change) error {
 	if err := writeLimit(change.Object, change.After); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/test/patience"
 )
 
-// newInjector makes one with a journal of its own, and cleans at the end of the
+// newInjector makes an injector with a journal of its own, and cleans at the end of the
 // test.
 func newInjector(t *testing.T, path string, throttling v1beta1.DiskPressureThrottling, containers ...*container) *Injector {
 	t.Helper()
@@ -47,7 +47,7 @@ func inject(t *testing.T, injector *Injector) {
 	}
 }
 
-// cleanTwice cleans, compares with what was before, and does it again.
+// cleanTwice cleans, compares with the original limits, and cleans again.
 func cleanTwice(t *testing.T, injector *Injector, c *container, before string) {
 	t.Helper()
 	for range 2 {
@@ -95,8 +95,8 @@ func TestLimitsWhatTheTargetDoes(t *testing.T) {
 			}
 			injector := newInjector(t, d.dir, test.throttling, c)
 			inject(t, injector)
-			// Others on the disk make it slower: that the limit is no stricter than asked
-			// for is seen in the kernel's own figures.
+			// Other load makes the disk slower. The kernel's own figures show that the limit is no
+			// stricter than requested.
 			if got := rate(); got > 1.2*test.want {
 				t.Errorf("%s: %.1f blocks/s, want at most %.0f and 20%%", test.name, got, test.want)
 			}
@@ -140,7 +140,8 @@ func TestAdministratorsLimitsComeBack(t *testing.T) {
 		at := limitAt(c, at.device, at.v1File, at.v2Key)
 		during = append(during, at.find(read(t, at.file)))
 	}
-	// Ours, the stricter one of before, ours, and two that nobody asked about.
+	// The expected limits are ours, the previous stricter one, ours, and two that the
+	// parameters do not name.
 	if diff := cmp.Diff([]string{"1048576", "1024", "30", "77", "123456789"}, during); diff != "" {
 		t.Errorf("limits while injected (-want +got):\n%s", diff)
 	}
@@ -202,14 +203,14 @@ func TestLimitChangedMeanwhileIsLeft(t *testing.T) {
 	if err := writeLimit(object, unlimited); err != nil {
 		t.Fatal(err)
 	}
-	cleanTwice(t, injector, c, before) // the other limit was put back all the same
+	cleanTwice(t, injector, c, before) // the other limit was restored nevertheless
 }
 
 // rule 58
 func TestCleanFromTheJournalAfterACrash(t *testing.T) { crashAndClean(t, "inject") }
 
-// TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
-// gives it a cgroup namespace, as with version 2.
+// TestInjectsFromACgroupNamespace injects as in a chaos pod whose runtime gives it a cgroup
+// namespace, as with version 2.
 func TestInjectsFromACgroupNamespace(t *testing.T) {
 	crashAndClean(t, "enclose")
 }
@@ -252,7 +253,7 @@ func TestInjectAgainKeepsTheOriginal(t *testing.T) {
 	before := c.limits(t)
 	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, c)
 	inject(t, injector)
-	inject(t, injector) // an injector that was started again on the same journal
+	inject(t, injector) // an injector that was restarted on the same journal
 	cleanTwice(t, injector, c, before)
 }
 
@@ -290,8 +291,8 @@ func TestContainerWithoutThePathIsLeftOut(t *testing.T) {
 	cleanTwice(t, injector, has, beforeHas)
 }
 
-// newOverlaid is a container whose root is an overlay, with its upper
-// directory on the disk.
+// newOverlaid is a container whose root is an overlay, with its upper directory on the
+// disk.
 func newOverlaid(t *testing.T, upper disk, lower string) *container {
 	t.Helper()
 	for _, dir := range []string{filepath.Join(lower, "cache"), filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work")} {
@@ -417,7 +418,7 @@ func TestAnotherDiskBelowThePathIsSeen(t *testing.T) {
 	}
 }
 
-// Below these a target would stand still rather than be slow.
+// With lower limits a target would stop rather than be slow.
 func TestLeastLimits(t *testing.T) {
 	d, c := newDisk(t), newContainer(t, "first")
 	before := c.limits(t)
@@ -458,8 +459,8 @@ func TestLeastLimits(t *testing.T) {
 	}
 }
 
-// With the first limit in force the journal may have to wait for the disk: by then
-// it holds all of them.
+// With the first limit in force the journal may have to wait for the disk: all limits must
+// be in it before.
 func TestAllLimitsAreInTheJournalBeforeTheFirstIsSet(t *testing.T) {
 	d, c := newDisk(t), newContainer(t, "first")
 	before := c.limits(t)
@@ -469,7 +470,7 @@ func TestAllLimitsAreInTheJournalBeforeTheFirstIsSet(t *testing.T) {
 		t.Fatalf("assignments = %v, %v, want two", assignments, err)
 	}
 	first := assignments[0]
-	first.device = "999:999" // a disk that there is not: the kernel refuses it
+	first.device = "999:999" // a disk that does not exist: the kernel refuses it
 	if err := injector.apply([]assignment{first, assignments[1]}); err == nil {
 		t.Fatal("apply = nil, want the kernel's refusal")
 	}

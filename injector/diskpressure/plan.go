@@ -15,22 +15,22 @@ import (
 // unlimited is the value of a limit that is not set, in both versions.
 const unlimited = "max"
 
-// limit is one limit of one cgroup on one disk. In version 1 each has a file
-// of its own and key is empty, in version 2 all are in io.max.
+// limit is one limit of one cgroup on one disk. In version 1 each has a file of its own and
+// key is empty, in version 2 all are in io.max.
 type limit struct {
 	file   string
 	device string // major:minor
 	key    string
 }
 
-// assignment is a limit and the value it shall have: a number or unlimited.
+// assignment is a limit with its new value: a number or unlimited.
 type assignment struct {
 	limit
 	value string
 }
 
-// plan lists the limits that the parameters ask for in the cgroup directory
-// dir. Limits that are nil or 0 are not asked for.
+// plan lists the limits of the parameters in the cgroup directory dir. It omits limits that
+// are nil or 0.
 func plan(asked v1beta1.DiskPressureThrottling, dir string, v2 bool, device string) ([]assignment, error) {
 	all := []struct {
 		field, v1File, v2Key string
@@ -74,37 +74,37 @@ func stricter(before, asked string) string {
 	return asked
 }
 
-// object names the limit in the journal: "<file> <device>" in version 1,
-// "<file> <device> <key>" in version 2.
+// object returns the limit's name in the journal: "<file> <device>" in version 1, "<file>
+// <device> <key>" in version 2.
 func (l limit) object() string {
 	return strings.TrimSuffix(l.file+" "+l.device+" "+l.key, " ")
 }
 
 // parseObject reads what object writes.
 func parseObject(object string) (limit, error) {
-	words := strings.Split(object, " ")
-	last := len(words) - 1
-	if last >= 1 && strings.Contains(words[last], ":") {
-		return limit{file: strings.Join(words[:last], " "), device: words[last]}, nil
+	fields := strings.Split(object, " ")
+	last := len(fields) - 1
+	if last >= 1 && strings.Contains(fields[last], ":") {
+		return limit{file: strings.Join(fields[:last], " "), device: fields[last]}, nil
 	}
-	if last >= 2 && strings.Contains(words[last-1], ":") {
-		return limit{file: strings.Join(words[:last-1], " "), device: words[last-1], key: words[last]}, nil
+	if last >= 2 && strings.Contains(fields[last-1], ":") {
+		return limit{file: strings.Join(fields[:last-1], " "), device: fields[last-1], key: fields[last]}, nil
 	}
 	return limit{}, fmt.Errorf("%q is no disk limit", object)
 }
 
-// find is the value of the limit in the content of its file. A limit without a
-// line is unlimited.
+// find returns the value of the limit in the content of its file. A limit without a line is
+// unlimited.
 func (l limit) find(content string) string {
 	for line := range strings.Lines(content) {
-		words := strings.Fields(line)
-		if len(words) < 2 || words[0] != l.device {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != l.device {
 			continue
 		}
 		if l.key == "" {
-			return words[1]
+			return fields[1]
 		}
-		for _, word := range words[1:] {
+		for _, word := range fields[1:] {
 			if value, found := strings.CutPrefix(word, l.key+"="); found {
 				return value
 			}
@@ -113,14 +113,14 @@ func (l limit) find(content string) string {
 	return unlimited
 }
 
-// line is what to write into the file to give the limit a value. The other
-// limits of the file stay as they are.
+// line returns the line that sets the limit to a value. The other limits of the file stay
+// as they are.
 func (l limit) line(value string) string {
 	if l.key != "" {
 		return l.device + " " + l.key + "=" + value
 	}
 	if value == unlimited {
-		value = "0" // version 1: the line goes away
+		value = "0" // version 1: the line disappears
 	}
 	return l.device + " " + value
 }

@@ -77,7 +77,7 @@ func TestFindAndLine(t *testing.T) {
 		limit   limit
 		content string
 		found   string
-		restore string // the line that puts back what was found
+		restore string // the line that restores the previous value
 	}{
 		{"version 1, limited", limit{"f", "7:0", ""}, v1, "1048576", "7:0 1048576"},
 		{"version 1, another disk", limit{"f", "254:0", ""}, v1, "2048", "254:0 2048"},
@@ -152,7 +152,7 @@ func TestCheckLeastOfANode(t *testing.T) {
 	}
 }
 
-// What a journal names is written by root: a forged one must reach disk limits of
+// Root writes to the objects in a journal. A forged journal must reach disk limits of
 // cgroups, and nothing else of the node.
 func TestAJournalReachesNothingButDiskLimits(t *testing.T) {
 	dir := t.TempDir()

@@ -15,18 +15,18 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// traffic are bytes that passed the limits of all cgroups, by a moment.
+// traffic has the bytes that passed the limits of all cgroups up to a moment.
 type traffic struct {
 	at          time.Time
 	read, wrote int64
 }
 
-// excess is how much more than its limit may pass between two looks, in percent: the
-// kernel lets some through at once.
+// excess is how much more than its limit may pass between two checks, in percent: the
+// kernel passes a burst at once.
 const excess = 150
 
-// Prove counts what passed the limits since Inject. The kernel counts it where it
-// limits it: what it lets by without a limit is not in these figures.
+// Prove counts the bytes that passed the limits since Inject. The kernel counts where it
+// limits: bytes that pass without a limit are not in these figures.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	if len(i.throttled) == 0 {
 		return v1beta1.EffectNothingMatchedYet, "no limit is asked for, or stricter ones were there", nil
@@ -67,7 +67,7 @@ func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 
 func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// passed adds up the counters of limits. Those of one cgroup and device count once.
+// passed adds up the counters of limits. It counts each cgroup and device once.
 func passed(limits []limit) (traffic, error) {
 	all, seen := traffic{at: time.Now()}, map[string]bool{}
 	var errs []error
@@ -92,12 +92,12 @@ func passed(limits []limit) (traffic, error) {
 // parseV1 reads lines such as "8:0 Read 4096".
 func parseV1(content, device string) (read, wrote int64) {
 	for line := range strings.Lines(content) {
-		words := strings.Fields(line)
-		if len(words) != 3 || words[0] != device {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != device {
 			continue
 		}
-		n, _ := strconv.ParseInt(words[2], 10, 64)
-		switch words[1] {
+		n, _ := strconv.ParseInt(fields[2], 10, 64)
+		switch fields[1] {
 		case "Read":
 			read = n
 		case "Write":
@@ -110,11 +110,11 @@ func parseV1(content, device string) (read, wrote int64) {
 // parseV2 reads lines such as "8:0 rbytes=4096 wbytes=0 rios=1".
 func parseV2(content, device string) (read, wrote int64) {
 	for line := range strings.Lines(content) {
-		words := strings.Fields(line)
-		if len(words) == 0 || words[0] != device {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] != device {
 			continue
 		}
-		for _, word := range words[1:] {
+		for _, word := range fields[1:] {
 			key, value, _ := strings.Cut(word, "=")
 			n, _ := strconv.ParseInt(value, 10, 64)
 			switch key {

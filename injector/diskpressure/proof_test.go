@@ -11,7 +11,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rule E1: of files as the kernel writes them, in both versions.
+// rule E1: with files in the kernel's format, in both versions.
 func TestWhatPassedTheLimits(t *testing.T) {
 	limited := int64(1 << 20)
 	for _, version := range []struct {
@@ -43,24 +43,24 @@ func TestWhatPassedTheLimits(t *testing.T) {
 			i.params.Throttling = v1beta1.DiskPressureThrottling{ReadBytesPerSec: &limited}
 			want := func(state v1beta1.EffectState, evidence string) {
 				t.Helper()
-				got, said, err := i.Prove(t.Context())
-				if got != state || said != evidence || err != nil {
-					t.Errorf("Prove = %s, %q, %v, want %s, %q", got, said, err, state, evidence)
+				got, figures, err := i.Prove(t.Context())
+				if got != state || figures != evidence || err != nil {
+					t.Errorf("Prove = %s, %q, %v, want %s, %q", got, figures, err, state, evidence)
 				}
 			}
 			counters("1048576", "0")
 			want(v1beta1.EffectNothingMatchedYet, "0.0 MiB read and 0.0 MiB written under the limits")
 			counters("3145728", "1048576")
 			want(v1beta1.EffectProven, "2.0 MiB read and 1.0 MiB written under the limits")
-			// Ten times the limit in ten seconds is as asked; in one it is not.
+			// Ten times the limit is normal in ten seconds, and too much in one.
 			i.throttled = i.throttled[:1]
 			i.last.at = time.Now().Add(-10 * time.Second)
 			counters("13631488", "1048576")
 			want(v1beta1.EffectProven, "12.0 MiB read and 1.0 MiB written under the limits")
 			i.last.at = time.Now().Add(-2 * time.Second)
 			counters("113631488", "1048576")
-			if got, said, err := i.Prove(t.Context()); got != v1beta1.EffectIneffective || err != nil {
-				t.Errorf("Prove = %s, %q, %v, want Ineffective", got, said, err)
+			if got, figures, err := i.Prove(t.Context()); got != v1beta1.EffectIneffective || err != nil {
+				t.Errorf("Prove = %s, %q, %v, want Ineffective", got, figures, err)
 			}
 		})
 	}

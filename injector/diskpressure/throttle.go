@@ -16,7 +16,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// throttleDir is the cgroup directory with the disk limits.
+// throttleDir returns the cgroup directory with the disk limits.
 func throttleDir(cgroups target.Cgroups) (dir string, v2 bool, err error) {
 	if _, found := cgroups.V1["blkio"]; found {
 		return cgroups.Dir("blkio")
@@ -28,7 +28,7 @@ func throttleDir(cgroups target.Cgroups) (dir string, v2 bool, err error) {
 	return dir, v2, nil
 }
 
-// podsDir is the cgroup that holds all pods of the node.
+// podsDir returns the cgroup that holds all pods of the node.
 func podsDir(node target.Cgroups) (string, error) {
 	if _, found := node.V1["blkio"]; found {
 		return "", errors.New("disk pressure at node level needs cgroup version 2, because version 1 has no limit for a whole node; use level pod")
@@ -36,7 +36,7 @@ func podsDir(node target.Cgroups) (string, error) {
 	if node.Unified == "" {
 		return "", fmt.Errorf("find the cgroup of all pods: %s", node.Problem)
 	}
-	// The node's first process is in the root, or where systemd puts itself.
+	// The node's first process is in the root, or in systemd's own cgroup.
 	for _, root := range []string{node.Unified, filepath.Dir(node.Unified)} {
 		for _, name := range []string{"kubepods.slice", "kubepods"} {
 			dir := filepath.Join(root, name)
@@ -48,8 +48,8 @@ func podsDir(node target.Cgroups) (string, error) {
 	return "", fmt.Errorf("disk pressure at node level needs the cgroup of all pods: kubepods.slice or kubepods, with an io.max, below %s; use level pod", node.Unified)
 }
 
-// checkLeast refuses limits under which a target would stand still, of a disruption
-// that was accepted before the API server refused them.
+// checkLeast refuses limits with which a target would stop. The API server refuses them
+// too, but may have accepted older disruptions.
 func checkLeast(asked v1beta1.DiskPressureThrottling, level v1beta1.Level) error {
 	if limit, low := asked.TooLow(level); low {
 		return fmt.Errorf("throttling.%s is %d: want at least %d at level %s, below that a target stands still", limit.Field, limit.Value, limit.Least, level)
@@ -57,7 +57,7 @@ func checkLeast(asked v1beta1.DiskPressureThrottling, level v1beta1.Level) error
 	return nil
 }
 
-// readLimit and writeLimit reach a limit by its name in the journal.
+// readLimit and writeLimit access a limit by its name in the journal.
 func readLimit(object string) (string, error) {
 	l, err := parseObject(object)
 	if err != nil {
@@ -80,7 +80,7 @@ func writeLimit(object, value string) error {
 	if err != nil {
 		return err
 	}
-	// Without O_CREATE, so that a cgroup that is gone says so.
+	// Without O_CREATE, a removed cgroup is an error.
 	file, err := openLimit(l.file, os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("write the limit: %w", err)
@@ -92,8 +92,8 @@ func writeLimit(object, value string) error {
 	return nil
 }
 
-// openLimit opens a disk limit and nothing else: where a journal says that one is,
-// root writes, so a journal that somebody forged leads to a cgroup's limit at most.
+// openLimit opens disk limits only. Root writes to the path in a journal, so a forged
+// journal reaches no more than a cgroup's limit.
 func openLimit(path string, how int) (*os.File, error) {
 	if name := filepath.Base(path); name != "io.max" && !strings.HasPrefix(name, "blkio.throttle.") {
 		return nil, fmt.Errorf("%s is no disk limit: want io.max or blkio.throttle.* of a cgroup", path)

@@ -12,10 +12,9 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Audit lists every table on this node that redirects questions for Squall, of
-// whatever disruption, in all network namespaces that a process below proc is in.
-// It changes nothing. It goes on after an error and returns what it found next to
-// it.
+// Audit lists every table on this node that redirects questions for Squall, of any
+// disruption. It searches all network namespaces of the processes below proc. It changes
+// nothing. After an error it continues, and returns what it found with the error.
 func Audit(ctx context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mark, error) {
 	var marks []v1beta1.Mark
 	err := target.EachNetns(ctx, proc, func(netns target.Netns) error {
@@ -30,19 +29,19 @@ func Audit(ctx context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.M
 	return marks, err
 }
 
-// Left lists what of this injection is in the target's network namespaces, found
-// by looking there and not by remembering: its table, the sockets that the journal
-// tells of, and the connections that are still led to them.
+// Left lists what of this injection is in the target's network namespaces: its table, the
+// sockets in the journal, and the connections that still lead to them. It searches there
+// and uses no state of the process.
 func (i *Injector) Left(context.Context) ([]string, error) {
 	standing, err := i.everywhere(i.standingIn)
 	flows, flowsErr := i.everywhere(i.flowsIn)
 	return append(standing, flows...), errors.Join(err, flowsErr)
 }
 
-// Standing is Left without the connections, which come and go.
+// Standing is Left without the connections, which may end at any time.
 func (i *Injector) Standing(context.Context) ([]string, error) { return i.everywhere(i.standingIn) }
 
-// everywhere looks at each network namespace of the target. One that is gone has
+// everywhere calls look for each network namespace of the target. A namespace that is gone has
 // nothing in it.
 func (i *Injector) everywhere(look func(target.Netns) ([]string, error)) ([]string, error) {
 	netnses, err := i.target.Netnses()

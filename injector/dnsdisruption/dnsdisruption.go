@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package dnsdisruption falsifies what a pod is told about names: it redirects
-// the pod's questions to a responder of its own, which answers those that a record
-// is about and asks the others' true resolver. It promises that nothing but such
-// questions is redirected, that the redirect ends with the injector, however it
-// dies, and that Clean leaves no connection on it.
+// Package dnsdisruption falsifies DNS answers to a pod. It redirects the pod's questions to
+// a responder of its own, which answers those that match a record and passes the others to
+// their true resolver. It promises to redirect only such questions. The redirect ends with
+// the injector, also when it is killed, and Clean leaves no connection on it.
 package dnsdisruption
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// defaultPort is where questions go, unless the disruption says otherwise.
+// defaultPort is the port of DNS servers, unless the disruption sets another.
 const defaultPort = 53
 
 // Injector answers the questions of one target falsely.
@@ -38,7 +37,7 @@ type Injector struct {
 	notes  []string
 }
 
-// redirected is one network namespace of the target and what is in force there.
+// redirected is one network namespace of the target with what is in force there.
 type redirected struct {
 	netns     *os.File
 	tracked   redirect.Tracked
@@ -75,22 +74,22 @@ func (i *Injector) Inject(ctx context.Context) error {
 	return nil
 }
 
-// Moved finds other search domains in the pod's resolver files.
+// Moved finds new search domains in the pod's resolver files.
 func (i *Injector) Moved(context.Context) (string, error) {
 	search, err := i.searchDomains()
 	if err != nil || slices.Equal(search, i.search) {
-		return "", nil // without the files the domains that were known are the best guess
+		return "", nil // without the files, the known domains are the best guess
 	}
 	return "the search domains are now " + strings.Join(search, ", "), nil
 }
 
-// Notes are what could not be done although the injection succeeded.
+// Notes lists what could not be done although the injection succeeded.
 func (i *Injector) Notes() []string { return i.notes }
 
-// Clean takes off what Inject put on: the redirect first, then the connections
-// that are on it, and last who answered there. After the death of the process that
-// injected it frees the connections alone, by the journal. It is idempotent and
-// goes on after an error; a target that is gone is clean.
+// Clean removes what Inject added: the redirect, then the connections on it, and last the
+// responder. After the death of the process that injected, Clean only has to free the
+// connections in the journal. It is idempotent and continues after an error. For a target
+// that is gone it returns nil.
 func (i *Injector) Clean(ctx context.Context) error {
 	var errs []error
 	var freed redirect.Sockets
@@ -122,8 +121,8 @@ func (i *Injector) Clean(ctx context.Context) error {
 // Outlasts is true as long as the pod keeps its network namespace.
 func (i *Injector) Outlasts(renewed *target.Target) bool { return i.target.SameNetns(renewed) }
 
-// plan finds the network namespaces of the pod, and refuses that of a node: all
-// pods in it, and the node itself, would be told the same.
+// plan finds the network namespaces of the pod. It refuses a node's namespace: all pods in
+// it, and the node itself, would get the false answers.
 func (i *Injector) plan() ([]target.Netns, error) {
 	netnses, err := i.target.Netnses()
 	if err != nil {
@@ -143,8 +142,8 @@ func (i *Injector) plan() ([]target.Netns, error) {
 	return netnses, nil
 }
 
-// redirect puts one namespace on the responder. What would stay when the process
-// is killed is in the journal before.
+// redirect leads one namespace to the responder. The journal first gets everything that
+// would stay after a SIGKILL.
 func (i *Injector) redirect(netns target.Netns, answers *answer.Answers) (err error) {
 	r := redirected{}
 	if r.netns, err = target.OpenNetns(netns.Path); err != nil {
@@ -173,8 +172,7 @@ func (i *Injector) redirect(netns target.Netns, answers *answer.Answers) (err er
 	return nil
 }
 
-// end is called once. As long as connections are on the redirect, somebody
-// answers there.
+// end is called once. The responder answers as long as connections lead to it.
 func (r redirected) end(ctx context.Context) error {
 	var errs []error
 	if r.table != nil {
@@ -193,7 +191,7 @@ func (r redirected) end(ctx context.Context) error {
 	return errors.Join(append(errs, r.netns.Close())...)
 }
 
-// free forgets the connections that are on a redirect of a process that is gone.
+// free forgets the connections on the redirect of a process that is gone.
 func (i *Injector) free(netns target.Netns, sockets redirect.Sockets) error {
 	file, err := target.OpenNetns(netns.Path)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestEveryTypeIsAnsweredFalsely(t *testing.T) {
 				{"txt.example.com", dns.TypeTXT, `TXT "v=spf1, \"all\" \\"`},
 				{"_http._tcp.example.com", dns.TypeSRV, "SRV 10 60 8080 a.example.com."},
 			} {
-				if got := w.told(t, way, test.hostname, test.qtype); got != test.want {
+				if got := w.answer(t, way, test.hostname, test.qtype); got != test.want {
 					t.Errorf("%s of %s = %q, want %q", dns.TypeToString[test.qtype], test.hostname, got, test.want)
 				}
 			}
@@ -69,10 +69,10 @@ func TestFailuresInPlaceOfAddresses(t *testing.T) {
 	}})
 	for name, way := range everyWay() {
 		t.Run(name, func(t *testing.T) {
-			if got := w.told(t, way, "gone.example.com", dns.TypeA); got != "NXDOMAIN" {
+			if got := w.answer(t, way, "gone.example.com", dns.TypeA); got != "NXDOMAIN" {
 				t.Errorf("of NXDOMAIN: %q", got)
 			}
-			if got := w.told(t, way, "broken.example.com", dns.TypeAAAA); got != "SERVFAIL" {
+			if got := w.answer(t, way, "broken.example.com", dns.TypeAAAA); got != "SERVFAIL" {
 				t.Errorf("of SERVFAIL: %q", got)
 			}
 			short := way
@@ -84,7 +84,7 @@ func TestFailuresInPlaceOfAddresses(t *testing.T) {
 			for qtype, prefix := range map[uint16]string{dns.TypeA: "A 192.0.2.", dns.TypeAAAA: "AAAA 2001:db8:"} {
 				seen := map[string]bool{}
 				for range 20 {
-					got := w.told(t, way, "any.example.com", qtype)
+					got := w.answer(t, way, "any.example.com", qtype)
 					if seen[got] = true; !strings.HasPrefix(got, prefix) {
 						t.Errorf("of RANDOM: %q, want %s…", got, prefix)
 					}
@@ -111,7 +111,7 @@ func TestTTLAndTurns(t *testing.T) {
 	}
 	var got []string
 	for range 4 {
-		got = append(got, w.told(t, byUDP(firstIPv4), "www.example.com", dns.TypeA))
+		got = append(got, w.answer(t, byUDP(firstIPv4), "www.example.com", dns.TypeA))
 	}
 	want := []string{"A 198.51.100.2", "A 198.51.100.3", "A 198.51.100.1", "A 198.51.100.2"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -119,8 +119,7 @@ func TestTTLAndTurns(t *testing.T) {
 	}
 }
 
-// What no record is about is answered by the very resolver that was asked, in its
-// own words.
+// The resolver that was asked answers every question without a record, unchanged.
 func TestEverythingElseIsAnsweredAsBefore(t *testing.T) {
 	w := newWorld(t, 53)
 	ways := everyWay()
@@ -147,7 +146,7 @@ func TestEverythingElseIsAnsweredAsBefore(t *testing.T) {
 	if diff := cmp.Diff(before, answers()); diff != "" {
 		t.Errorf("answers (-before +during):\n%s", diff)
 	}
-	if w.told(t, byUDP(secondIPv4), "www.example.com", dns.TypeA) != "A "+falseIPv4 {
+	if w.answer(t, byUDP(secondIPv4), "www.example.com", dns.TypeA) != "A "+falseIPv4 {
 		t.Error("another resolver's question is not falsified")
 	}
 }
@@ -169,7 +168,7 @@ func TestSearchDomainsAndDomainsBelow(t *testing.T) {
 		"exact.example.com":                      "A 198.51.100.9",
 		"notexample.com":                         "A " + firstTruth,
 	} {
-		if got := w.told(t, byUDP(firstIPv4), hostname, dns.TypeA); got != want {
+		if got := w.answer(t, byUDP(firstIPv4), hostname, dns.TypeA); got != want {
 			t.Errorf("%s = %q, want %q", hostname, got, want)
 		}
 	}
@@ -190,7 +189,7 @@ func TestOtherSearchDomainsAreFollowed(t *testing.T) {
 	wantMoved("after the file was written", "other.example.com")
 	must(t, i.Clean(t.Context()))
 	must(t, i.Inject(t.Context()))
-	if got := w.told(t, byUDP(firstIPv4), "orders-db.other.example.com", dns.TypeA); got != "A "+falseIPv4 {
+	if got := w.answer(t, byUDP(firstIPv4), "orders-db.other.example.com", dns.TypeA); got != "A "+falseIPv4 {
 		t.Errorf("with the new domain = %q, want the record", got)
 	}
 	wantMoved("after the second injection", "")
@@ -211,7 +210,7 @@ func TestOneProtocolAlone(t *testing.T) {
 					if network == protocol {
 						want = "A " + falseIPv4
 					}
-					if got := w.told(t, asker{network: network, server: server}, "www.example.com", dns.TypeA); got != want {
+					if got := w.answer(t, asker{network: network, server: server}, "www.example.com", dns.TypeA); got != want {
 						t.Errorf("by %s to %s: %q, want %q", network, server, got, want)
 					}
 				}
@@ -228,7 +227,7 @@ func TestAnotherPort(t *testing.T) {
 	w.injectThenCompare(t, params)
 	for port, want := range map[int]string{5300: "A " + falseIPv4, 53: "A " + secondTrue} {
 		for _, network := range []string{"udp", "tcp"} {
-			if got := w.told(t, asker{network: network, server: firstIPv4, port: port}, "www.example.com", dns.TypeA); got != want {
+			if got := w.answer(t, asker{network: network, server: firstIPv4, port: port}, "www.example.com", dns.TypeA); got != want {
 				t.Errorf("by %s at port %d: %q, want %q", network, port, got, want)
 			}
 		}
@@ -238,8 +237,8 @@ func TestAnotherPort(t *testing.T) {
 	}
 }
 
-// There are resolvers that ask all servers at once from one socket, and take the
-// first answer from whomever they asked.
+// Some resolvers ask all servers at once from one socket, and use the first answer of any
+// of them.
 func TestOneSocketAsksTwoResolvers(t *testing.T) {
 	w := newWorld(t, 53)
 	w.injectThenCompare(t, one("www.example.com", "A", falseIPv4))
@@ -257,7 +256,7 @@ func TestOneSocketAsksTwoResolvers(t *testing.T) {
 		got := map[string]string{}
 		for len(got) < 2 {
 			answer, from := receive(t, socket)
-			got[from] = inWords(answer)
+			got[from] = recordText(answer)
 		}
 		if diff := cmp.Diff(map[string]string{firstIPv4 + ":53": want[0], secondIPv4 + ":53": want[1]}, got); diff != "" {
 			t.Errorf("%s, answers by who gave them (-want +got):\n%s", hostname, diff)
@@ -265,20 +264,20 @@ func TestOneSocketAsksTwoResolvers(t *testing.T) {
 	}
 }
 
-// A socket that asked before the disruption, and has its way tracked, is redirected
-// and freed again.
+// A socket that asked before the disruption, and whose flow is tracked, is redirected and
+// freed again.
 func TestEstablishedUDPFlow(t *testing.T) {
 	for _, server := range []string{firstIPv4, firstIPv6} {
 		t.Run(server, func(t *testing.T) {
 			w := newWorld(t, 53)
 			w.track(t)
 			socket := w.openUDP(t, server)
-			wantTold(t, socket, "before", "A "+firstTruth)
+			wantAnswer(t, socket, "before", "A "+firstTruth)
 			before := state(t, w.target)
 			i := w.inject(t, one("www.example.com", "A", falseIPv4))
-			wantTold(t, socket, "during", "A "+falseIPv4)
+			wantAnswer(t, socket, "during", "A "+falseIPv4)
 			cleanTwice(t, i)
-			wantTold(t, socket, "after", "A "+firstTruth)
+			wantAnswer(t, socket, "after", "A "+firstTruth)
 			if diff := cmp.Diff(before, state(t, w.target)); diff != "" {
 				t.Errorf("the namespace (-before +after):\n%s", diff)
 			}
@@ -286,20 +285,20 @@ func TestEstablishedUDPFlow(t *testing.T) {
 	}
 }
 
-// A TCP connection cannot change its other end: it is cut, and the next one goes
-// where it should.
+// A TCP connection cannot change its other end: it is cut, and the next one leads to the
+// responder.
 func TestEstablishedTCPConnections(t *testing.T) {
 	w := newWorld(t, 53)
 	w.track(t)
 	before := w.openTCP(t, firstIPv4)
-	wantTold(t, before, "before", "A "+firstTruth)
+	wantAnswer(t, before, "before", "A "+firstTruth)
 	i := w.inject(t, one("www.example.com", "A", falseIPv4))
 	wantCut(t, before, "made before the disruption")
 	during := w.openTCP(t, firstIPv4)
-	wantTold(t, during, "during", "A "+falseIPv4)
+	wantAnswer(t, during, "during", "A "+falseIPv4)
 	cleanTwice(t, i)
 	wantCut(t, during, "made during the disruption")
-	wantTold(t, w.openTCP(t, firstIPv4), "after", "A "+firstTruth)
+	wantAnswer(t, w.openTCP(t, firstIPv4), "after", "A "+firstTruth)
 }
 
 // Several questions over one connection, sent at once, some of them falsified.
@@ -320,8 +319,8 @@ func TestQuestionsInARowOverOneConnection(t *testing.T) {
 	for range names {
 		answer, err := conn.ReadMsg()
 		must(t, err)
-		words := inWords(answer)
-		got[names[answer.Id]] = words[:min(len(words), 6)]
+		text := recordText(answer)
+		got[names[answer.Id]] = text[:min(len(text), 6)]
 	}
 	want := map[string]string{names[0]: "A 198.", names[1]: "A 203.", names[2]: "CNAME ", names[3]: "TXT \"l", names[4]: "A 203."}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -340,7 +339,7 @@ func TestManyAskAtOnce(t *testing.T) {
 				way = byTCP(firstIPv6)
 			}
 			for hostname, want := range map[string]string{"www.example.com": "A " + falseIPv4, "other.example.com": "A " + firstTruth} {
-				if answer, err := w.ask(way, hostname, dns.TypeA); err != nil || inWords(answer) != want {
+				if answer, err := w.ask(way, hostname, dns.TypeA); err != nil || recordText(answer) != want {
 					t.Errorf("%s = %v, %v, want %s", hostname, answer, err, want)
 				}
 			}
@@ -349,8 +348,8 @@ func TestManyAskAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-// Killed, the injector leaves nothing that answers or redirects; a flow whose way
-// somebody else has tracked is freed by the cleaner.
+// A killed injector leaves nothing that answers or redirects. If a foreign rule tracks a
+// flow, the cleaner frees it.
 func TestKilledInjectorLeavesDNSAsBefore(t *testing.T) {
 	for _, server := range []string{firstIPv4, firstIPv6} {
 		t.Run(server, func(t *testing.T) {
@@ -360,10 +359,10 @@ func TestKilledInjectorLeavesDNSAsBefore(t *testing.T) {
 			params := one("www.example.com", "A", falseIPv4)
 			kill := w.elsewhere(t, params)
 			flow := w.openUDP(t, server)
-			wantTold(t, flow, "during", "A "+falseIPv4)
+			wantAnswer(t, flow, "during", "A "+falseIPv4)
 			kill()
 			for _, network := range []string{"udp", "tcp"} {
-				if got := w.told(t, asker{network: network, server: server}, "www.example.com", dns.TypeA); got != "A "+firstTruth {
+				if got := w.answer(t, asker{network: network, server: server}, "www.example.com", dns.TypeA); got != "A "+firstTruth {
 					t.Errorf("by %s after SIGKILL: %q, want %q", network, got, "A "+firstTruth)
 				}
 			}
@@ -375,12 +374,12 @@ func TestKilledInjectorLeavesDNSAsBefore(t *testing.T) {
 				t.Errorf("Left() = %q, %v, want the tracked connection", left, err)
 			}
 			cleanTwice(t, cleaner)
-			wantTold(t, flow, "after the cleaner", "A "+firstTruth)
+			wantAnswer(t, flow, "after the cleaner", "A "+firstTruth)
 		})
 	}
 }
 
-// Somebody who redirects questions as well is served before, and not in a circle.
+// Another program's redirect of questions comes first, and the two make no circle.
 func TestForeignTablesAreKept(t *testing.T) {
 	w := newWorld(t, 53)
 	w.nft(t, "table ip proxy { chain output { type nat hook output priority -100; udp dport 53 redirect to :1; tcp dport 53 redirect to :1; }; }")
@@ -388,7 +387,7 @@ func TestForeignTablesAreKept(t *testing.T) {
 	i := w.injectThenCompare(t, one("www.example.com", "A", falseIPv4))
 	for hostname, want := range map[string]string{"www.example.com": "A " + falseIPv4, "other.example.com": "A " + firstTruth} {
 		for _, network := range []string{"udp", "tcp"} {
-			if got := w.told(t, asker{network: network, server: firstIPv4}, hostname, dns.TypeA); got != want {
+			if got := w.answer(t, asker{network: network, server: firstIPv4}, hostname, dns.TypeA); got != want {
 				t.Errorf("%s by %s = %q, want %q", hostname, network, got, want)
 			}
 		}
@@ -400,7 +399,7 @@ func TestForeignTablesAreKept(t *testing.T) {
 		}
 	}
 	err := target.Do(w.target, func() error { return exec.Command("nft", "flush", "ruleset").Run() })
-	if err != nil || w.told(t, byUDP(firstIPv4), "www.example.com", dns.TypeA) != "A "+falseIPv4 {
+	if err != nil || w.answer(t, byUDP(firstIPv4), "www.example.com", dns.TypeA) != "A "+falseIPv4 {
 		t.Errorf("after somebody flushed all rules (%v) the disruption is gone", err)
 	}
 	w.nft(t, "table ip proxy { chain output { type nat hook output priority -100; udp dport 53 redirect to :1; tcp dport 53 redirect to :1; }; }")
@@ -473,7 +472,7 @@ func TestRefusalLeavesNothing(t *testing.T) {
 func TestWhatIsThereIsSeen(t *testing.T) {
 	w := newWorld(t, 53)
 	i := w.inject(t, one("www.example.com", "A", falseIPv4))
-	wantTold(t, w.openUDP(t, firstIPv4), "during", "A "+falseIPv4)
+	wantAnswer(t, w.openUDP(t, firstIPv4), "during", "A "+falseIPv4)
 	marks, err := Audit(context.Background(), w.proc, nil)
 	if err != nil || len(marks) != 1 || marks[0].Disruption.UID != w.injection.Disruption.UID ||
 		marks[0].Target != w.injection.Target.UID || !strings.Contains(marks[0].Object, "nftables table inet squall-dns_") {
@@ -492,7 +491,7 @@ func TestWhatIsThereIsSeen(t *testing.T) {
 	}
 }
 
-// Who finds the responder's port gets nothing from it.
+// The responder does not answer a client that connects to its port directly.
 func TestOnlyRedirectedQuestionsAreAnswered(t *testing.T) {
 	w := newWorld(t, 53)
 	i := w.injectThenCompare(t, one("www.example.com", "A", falseIPv4))
@@ -508,26 +507,26 @@ func TestOnlyRedirectedQuestionsAreAnswered(t *testing.T) {
 }
 
 func TestResolverThatIsNotThere(t *testing.T) {
-	w := newWorld(t, 5300) // so nobody listens at 53
+	w := newWorld(t, 5300) // so port 53 has no server
 	w.injectThenCompare(t, one("www.example.com", "A", falseIPv4))
-	if got := w.told(t, byUDP(firstIPv4), "other.example.com", dns.TypeA); got != "SERVFAIL" {
+	if got := w.answer(t, byUDP(firstIPv4), "other.example.com", dns.TypeA); got != "SERVFAIL" {
 		t.Errorf("by UDP: %q, want SERVFAIL at once", got)
 	}
 	if answer, err := w.ask(byTCP(firstIPv4), "other.example.com", dns.TypeA); err == nil {
 		t.Errorf("by TCP: %v, want an error", answer)
 	}
-	if got := w.told(t, byUDP(firstIPv4), "www.example.com", dns.TypeA); got != "A "+falseIPv4 {
+	if got := w.answer(t, byUDP(firstIPv4), "www.example.com", dns.TypeA); got != "A "+falseIPv4 {
 		t.Errorf("a record's answer = %q, which needs no resolver", got)
 	}
 }
 
-// The network namespace is the pod's: its containers come and go.
+// The network namespace belongs to the pod, whose containers may restart.
 func TestContainerEndsWhileThePodStays(t *testing.T) {
 	w := newWorld(t, 53)
 	before := state(t, w.target)
 	i := w.inject(t, one("www.example.com", "A", falseIPv4))
 	w.container.Kill(t)
-	if got := w.told(t, byUDP(firstIPv4), "www.example.com", dns.TypeA); got != "A "+falseIPv4 {
+	if got := w.answer(t, byUDP(firstIPv4), "www.example.com", dns.TypeA); got != "A "+falseIPv4 {
 		t.Errorf("after the container ended: %q, want it still falsified", got)
 	}
 	cleanTwice(t, i)
@@ -536,7 +535,7 @@ func TestContainerEndsWhileThePodStays(t *testing.T) {
 	}
 }
 
-func TestProbeSaysWhatTheKernelTakes(t *testing.T) {
+func TestProbeReportsWhatTheKernelTakes(t *testing.T) {
 	newWorld(t, 53)
 	if text, err := New(v1beta1.DNSDisruption{}, nil, nil).Probe(); err != nil || !strings.Contains(text, "nftables") {
 		t.Errorf("Probe() = %q, %v", text, err)
@@ -577,8 +576,8 @@ func (w *world) openTCP(t *testing.T, server string) *dns.Conn {
 	return conn
 }
 
-// wantTold asks over an open connection for the address of www.example.com.
-func wantTold(t *testing.T, conn *dns.Conn, when, want string) {
+// wantAnswer asks for the address of www.example.com over an open connection.
+func wantAnswer(t *testing.T, conn *dns.Conn, when, want string) {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	must(t, conn.WriteMsg(new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)))
@@ -586,12 +585,12 @@ func wantTold(t *testing.T, conn *dns.Conn, when, want string) {
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
-	if got := inWords(answer); got != want {
+	if got := recordText(answer); got != want {
 		t.Errorf("%s: %q, want %q", when, got, want)
 	}
 }
 
-// wantCut wants the other end to be gone, and to say so.
+// wantCut wants the other end to have closed the connection.
 func wantCut(t *testing.T, conn *dns.Conn, what string) {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(20 * time.Second))

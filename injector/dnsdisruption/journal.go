@@ -12,19 +12,18 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// objectOf names, in the journal, where the questions of a namespace go.
+// objectOf is the journal's name for the redirect of a namespace.
 func (i *Injector) objectOf(id target.NetnsID) string {
 	return fmt.Sprintf("way of port %d in network namespace %d:%d", i.port(), id.Dev, id.Ino)
 }
 
-// note writes down which sockets the questions of a namespace are led to: tracked
-// connections stay on them when the process is killed.
+// note records the sockets to which the questions of a namespace lead: tracked connections
+// keep them when the process is killed.
 func (i *Injector) note(id target.NetnsID, sockets redirect.Sockets) error {
 	return i.journal.Write(journal.Change{Object: i.objectOf(id), Before: "to the resolvers", After: sockets.String()})
 }
 
-// noted are the sockets that the journal tells of, those of earlier processes as
-// well.
+// noted returns the sockets in the journal, including those of earlier processes.
 func (i *Injector) noted(id target.NetnsID) (redirect.Sockets, error) {
 	var all redirect.Sockets
 	var errs []error
@@ -41,8 +40,8 @@ func (i *Injector) noted(id target.NetnsID) (redirect.Sockets, error) {
 	return all, errors.Join(errs...)
 }
 
-// searchDomains are those with which the pod's resolver completes names: of all
-// its containers, which normally have the same.
+// searchDomains returns the domains with which the pod's resolver completes names: those of
+// all its containers, which normally are the same.
 func (i *Injector) searchDomains() ([]string, error) {
 	var domains []string
 	var errs []error

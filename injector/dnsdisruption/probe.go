@@ -11,9 +11,9 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Probe redirects in a network namespace of its own, which it throws away, and
-// says whether the kernel takes that. The error is the one that an injection would
-// meet. It needs neither target nor journal.
+// Probe redirects in a network namespace of its own, which it discards, and reports whether
+// the kernel accepts that. The error is that of an injection. It needs neither target nor
+// journal.
 func (i *Injector) Probe() (string, error) {
 	err := target.InNewNetns(func(path string) error {
 		netns, err := target.OpenNetns(path)
@@ -43,7 +43,7 @@ func (i *Injector) Probe() (string, error) {
 	return "dns disruption works by an nftables table that ends with its owner", nil
 }
 
-// refused says what the kernel lacks, and how it answered.
+// refused returns the error with what the kernel lacks, and its answer.
 func (i *Injector) refused(answer error) error {
 	node := "this node"
 	if i.target != nil && i.target.Injection.Target.NodeName != "" {

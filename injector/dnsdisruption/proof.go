@@ -9,8 +9,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Prove counts the questions that were answered falsely, or not at all, as a record
-// says, and those that were passed on.
+// Prove counts the questions that a record answered falsely or dropped, and those passed
+// on.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	var falsified, passed uint64
 	for _, r := range i.active {

@@ -31,8 +31,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// Addresses of the test's network: the target on one end of a cable, resolvers on
-// the other. What the true resolvers answer for an A record tells who answered.
+// Addresses of the test's network: the target on one end of a cable, resolvers on the
+// other. A true resolver's answer for an A record identifies the resolver.
 const (
 	podIPv4, podIPv6       = "10.9.0.2", "fd09::2"
 	nodeIPv4               = "10.9.0.1"
@@ -42,7 +42,7 @@ const (
 	falseIPv4, falseIPv6   = "198.51.100.7", "2001:db8:f::7"
 )
 
-// world is a container whose questions go to resolvers in another namespace.
+// world is a container whose questions lead to resolvers in another namespace.
 type world struct {
 	container     *testcontainer.Container
 	target, peer  string // paths of network namespaces
@@ -52,8 +52,8 @@ type world struct {
 	journals      string
 }
 
-// newWorld makes a pod with the search domains of one in namespace shop. Port is
-// where the resolvers listen.
+// newWorld makes a pod with the search domains of one in namespace shop. The resolvers
+// listen at port.
 func newWorld(t *testing.T, port int) *world {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -87,8 +87,8 @@ func newWorld(t *testing.T, port int) *world {
 	return w
 }
 
-// hold keeps a namespace as long as the test runs, and returns a path that does
-// not end with the process it was found by.
+// hold keeps a namespace as long as the test runs. The path that it returns outlives the
+// process with the namespace.
 func hold(t *testing.T, path string) string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -124,8 +124,8 @@ func configure(t *testing.T, c attach.Conn, name string, addresses ...string) {
 	}
 }
 
-// pretend makes a directory of processes in which the container sees a resolv.conf
-// of its own, and the node is in the namespace of the resolvers.
+// pretend makes a directory of processes in which the container sees a resolv.conf of its
+// own, and the node is in the namespace of the resolvers.
 func (w *world) pretend(t *testing.T) {
 	t.Helper()
 	w.proc = t.TempDir()
@@ -149,7 +149,7 @@ func (w *world) link(t *testing.T, pid, entry, to string) {
 	must(t, os.Symlink(to, path))
 }
 
-// injector makes one as the program would: the target is looked up anew.
+// injector makes an injector as the program would: it searches the target again.
 func (w *world) injector(t *testing.T, params v1beta1.DNSDisruption) *Injector {
 	t.Helper()
 	found, err := target.Load(context.Background(), w.injection, w.proc)
@@ -169,8 +169,8 @@ func (w *world) inject(t *testing.T, params v1beta1.DNSDisruption) *Injector {
 	return i
 }
 
-// injectThenCompare injects, and wants the namespace to be as before at the end of
-// the test and after a cleaning.
+// injectThenCompare injects. At the end of the test, after a cleaning, it wants the
+// original namespace.
 func (w *world) injectThenCompare(t *testing.T, params v1beta1.DNSDisruption) *Injector {
 	t.Helper()
 	before := state(t, w.target)
@@ -196,7 +196,8 @@ func cleanTwice(t *testing.T, i *Injector) {
 	}
 }
 
-// elsewhere runs the injection in a process of its own, and returns what kills it.
+// elsewhere runs the injection in a process of its own, and returns a function that kills
+// it.
 func (w *world) elsewhere(t *testing.T, params v1beta1.DNSDisruption) (kill func()) {
 	t.Helper()
 	document, err := json.Marshal(params)
@@ -232,7 +233,7 @@ const (
 	helperReady = "injected\n"
 )
 
-// TestMain makes this binary be an injector that holds until it is killed.
+// TestMain runs this binary as an injector that holds until it is killed.
 func TestMain(m *testing.M) {
 	document := os.Getenv(helperEnv)
 	if document == "" {
@@ -266,7 +267,7 @@ func holdInjection(document string) error {
 	return New(params, found, j).Inject(context.Background())
 }
 
-// cleaner is the injector that a process makes of the journal of one that died.
+// cleaner is an injector made from the journal of a process that died.
 func (w *world) cleaner(t *testing.T, params v1beta1.DNSDisruption) *Injector {
 	t.Helper()
 	j, err := journal.Reopen(w.journals, w.injection)
@@ -277,14 +278,14 @@ func (w *world) cleaner(t *testing.T, params v1beta1.DNSDisruption) *Injector {
 	return New(params, found, j)
 }
 
-// resolver is a true one.
+// resolver is a true resolver.
 type resolver struct {
 	truth string
 	asked atomic.Int64
 }
 
-// runResolver runs a resolver until the test ends. It knows every name below
-// example.com and cluster.local but those that begin with "missing".
+// runResolver runs a resolver until the test ends. It knows every name below example.com
+// and cluster.local, except those that begin with "missing".
 func runResolver(t *testing.T, netns, truth string, port int, addresses ...string) *resolver {
 	t.Helper()
 	r := &resolver{truth: truth}
@@ -336,7 +337,7 @@ func (r *resolver) ServeDNS(w dns.ResponseWriter, asked *dns.Msg) {
 	w.WriteMsg(reply)
 }
 
-// asker is how and whom a target asks.
+// asker is how a target asks, and which server.
 type asker struct {
 	network, server string
 	port            int
@@ -346,7 +347,7 @@ type asker struct {
 func byUDP(server string) asker { return asker{network: "udp", server: server} }
 func byTCP(server string) asker { return asker{network: "tcp", server: server} }
 
-// everyWay is each protocol with each family.
+// everyWay returns each protocol with each family.
 func everyWay() map[string]asker {
 	return map[string]asker{
 		"UDP, IPv4": byUDP(firstIPv4), "TCP, IPv4": byTCP(firstIPv4),
@@ -376,17 +377,17 @@ func (w *world) ask(a asker, name string, qtype uint16) (answer *dns.Msg, err er
 	return answer, err
 }
 
-// told is what is answered, in the words of a zone file and without the name.
-func (w *world) told(t *testing.T, a asker, name string, qtype uint16) string {
+// answer returns the answer as in a zone file, without the name.
+func (w *world) answer(t *testing.T, a asker, name string, qtype uint16) string {
 	t.Helper()
 	answer, err := w.ask(a, name, qtype)
 	if err != nil {
 		t.Fatalf("ask %s by %s for %s of %s: %v", a.server, a.network, dns.TypeToString[qtype], name, err)
 	}
-	return inWords(answer)
+	return recordText(answer)
 }
 
-func inWords(answer *dns.Msg) string {
+func recordText(answer *dns.Msg) string {
 	if answer.Rcode != dns.RcodeSuccess {
 		return dns.RcodeToString[answer.Rcode]
 	}
@@ -407,8 +408,8 @@ func record(hostname, kind, value string) v1beta1.DNSHostRecord {
 	return v1beta1.DNSHostRecord{Hostname: hostname, Record: v1beta1.DNSRecord{Type: kind, Value: value}}
 }
 
-// state is what the kernel says of packet filters, links, routes and listening
-// sockets in a namespace, by the tools that a person would use.
+// state is what the kernel shows of packet filters, links, routes and listening sockets in
+// a namespace, by the usual tools.
 func state(t *testing.T, netns string) string {
 	t.Helper()
 	var text strings.Builder
@@ -417,7 +418,7 @@ func state(t *testing.T, netns string) string {
 			output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 			fmt.Fprintln(&text, strings.Join(command, " "))
 			for line := range strings.Lines(string(output)) {
-				if !strings.Contains(line, "fe80::") { // the kernel gives a link such an address after a while
+				if !strings.Contains(line, "fe80::") { // the kernel adds such addresses later
 					text.WriteString(line)
 				}
 			}
@@ -453,7 +454,7 @@ func (w *world) nft(t *testing.T, command string) {
 	}))
 }
 
-// track makes somebody else's rules track connections, before, during and after.
+// track adds foreign rules that have connections tracked, before, during and after.
 func (w *world) track(t *testing.T) {
 	t.Helper()
 	w.nft(t, "table inet theirs { chain seen { type filter hook output priority 0; ct state established,new accept; }; }")

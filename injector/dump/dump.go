@@ -9,12 +9,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// tries is how often a list is asked for.
+// tries is how often a list is requested.
 const tries = 10
 
-// Whole asks again while the kernel says that the list changed as it was read
-// (NLM_F_DUMP_INTR): what it gave then may miss something. After ten tries the
-// error is netlink.ErrDumpInterrupted.
+// Whole repeats the request while the kernel reports a change during the read
+// (NLM_F_DUMP_INTR): such a list may be incomplete. After ten tries the error is
+// netlink.ErrDumpInterrupted.
 func Whole[T any](ask func() (T, error)) (answer T, err error) {
 	for range tries {
 		if answer, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -21,22 +21,22 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// errTaken says that the application is disrupted already.
+// errTaken means that the application is disrupted already.
 var errTaken = errors.New("some of its endpoints are altered already: end what alters them first")
 
-// absent says that nobody accepts connections. It is target.ErrGone.
+// absent means that no process accepts connections. It is target.ErrGone.
 type absent struct{ error }
 
 func (absent) Is(err error) bool { return err == target.ErrGone }
 
-// ask returns nil if the listener could be told something, and errTaken if
-// somebody did so. The protocol has no question; to be told to alter nothing changes
-// nothing, and is refused like any other order while something is altered.
+// ask returns nil if the listener would accept a disruption, and errTaken if it has one.
+// The protocol has no such query. An empty disruption changes nothing, and the listener
+// refuses it like any other while an endpoint is altered.
 func (i *Injector) ask(ctx context.Context, netns target.Netns) error {
-	return i.tell(ctx, netns, protocol.Spec{})
+	return i.sendDisrupt(ctx, netns, protocol.Spec{})
 }
 
-func (i *Injector) tell(ctx context.Context, netns target.Netns, spec protocol.Spec) error {
+func (i *Injector) sendDisrupt(ctx context.Context, netns target.Netns, spec protocol.Spec) error {
 	return i.call(ctx, netns, request{Method: protocol.Disrupt, Spec: spec})
 }
 
@@ -79,8 +79,8 @@ func explain(err error) error {
 	return err
 }
 
-// dial connects to the application from within its network namespace: at loopback
-// or, where it does not listen there, at the pod's addresses.
+// dial connects to the application from within its network namespace: at loopback or, if
+// that has no listener, at the pod's addresses.
 func (i *Injector) dial(ctx context.Context, netns target.Netns, until time.Time) (*os.File, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -88,8 +88,8 @@ func (i *Injector) dial(ctx context.Context, netns target.Netns, until time.Time
 	var refusals []error
 	err := target.Do(netns.Path, func() error {
 		for _, address := range i.addresses() {
-			// An address, and not a name: so the socket is made on this thread.
-			made, err := dialFrom(ctx, target.OrdersPort, address)
+			// An address needs no resolver, so the socket is made on this thread.
+			made, err := dialFrom(ctx, target.ControlConnectionPort, address)
 			if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EADDRNOTAVAIL) {
 				made, err = dialFrom(ctx, 0, address)
 			}
@@ -111,8 +111,8 @@ func (i *Injector) dial(ctx context.Context, netns target.Netns, until time.Time
 	return nil, absent{err}
 }
 
-// dialFrom connects from a local port, 0 for any. The connection leaves nothing
-// behind that would keep the next one from the same port.
+// dialFrom connects from a local port, 0 for any. The closed connection does not block the
+// port for the next one.
 func dialFrom(ctx context.Context, port int, address string) (*os.File, error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -128,11 +128,11 @@ func dialFrom(ctx context.Context, port int, address string) (*os.File, error) {
 	return tcp.File()
 }
 
-// addresses are those at which a pod's own processes can be reached.
+// addresses returns the addresses at which a pod's own processes can be reached.
 func (i *Injector) addresses() []string {
 	addresses := []string{"127.0.0.1", "::1"}
 	for _, text := range i.target.Injection.Target.PodIPs {
-		if address, err := netip.ParseAddr(text); err == nil { // another one has been refused
+		if address, err := netip.ParseAddr(text); err == nil { // others are refused before
 			addresses = append(addresses, address.String())
 		}
 	}

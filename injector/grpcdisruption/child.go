@@ -20,9 +20,9 @@ import (
 	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
 )
 
-// The injector connects to the application, and a process without rights speaks
-// HTTP/2 on that connection. The injector could do anything on the node, so an
-// application could use a flaw in the code that reads its answers.
+// The injector connects to the application, and a process without rights sends and receives
+// HTTP/2 on that connection. The injector has all rights on the node, and an application
+// could exploit a flaw in the code that reads its answers.
 
 // Command is the hidden subcommand of the injector that runs Child.
 const Command = "grpc-call"
@@ -32,37 +32,37 @@ const (
 	connectionFD = 3
 	// maxReply is far more than a reply needs, in bytes.
 	maxReply = 8 << 10
-	// maxText is how much of an application's message a status shows, in bytes.
+	// maxText bounds how much of an application's message a status shows, in bytes.
 	maxText = 300
-	// maxHeaders and maxMessage bound what an application may answer, in bytes. A
-	// listener answers some 100 bytes of headers and an empty message.
+	// maxHeaders and maxMessage bound an application's answer, in bytes. A listener answers
+	// some 100 bytes of headers and an empty message.
 	maxHeaders = 64 << 10
 	maxMessage = 64 << 10
 )
 
-// request is one call of the listener. A zero Spec is also the empty message that
-// ResetDisruptions takes.
+// request is one call of the listener. A zero Spec also encodes the empty message of
+// ResetDisruptions.
 type request struct {
 	Method  string
 	Spec    protocol.Spec
 	Timeout time.Duration
 }
 
-// reply is the outcome of a call. Code is a number, as codes.Code refuses to decode
-// the codes that gRPC does not define.
+// reply is the outcome of a call. Code is a number, as codes.Code refuses to decode the
+// codes that gRPC does not define.
 type reply struct {
 	Code uint32
 	Text string
 }
 
-// error is nil for codes.OK. The text is the application's, or that of a process
-// which the application may have taken over.
+// error is nil for codes.OK. The text comes from the application, or from a process that
+// the application may control.
 func (r reply) error() error {
 	return status.Error(codes.Code(r.Code), text.Shorten(text.Printable(r.Text), maxText))
 }
 
-// Child makes the call that it reads from standard input, on a connection that it
-// inherits. It has no capabilities.
+// Child makes the call that it reads from standard input, on a connection that it inherits.
+// It has no capabilities.
 func Child(ctx context.Context, _ []string) error {
 	return child.Reply(func(asked request) reply {
 		outcome := status.Convert(asked.invoke(ctx))

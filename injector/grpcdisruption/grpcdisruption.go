@@ -1,11 +1,10 @@
 //go:build linux
 
-// Package grpcdisruption has a gRPC application answer some calls with errors or
-// with nothing: it tells the listener that the application was built with. It
-// promises that an application without one, or one that somebody else disrupts, is
-// refused before anything is changed, and that what it told is in the journal
-// before, as the application goes on with it when the injector is killed. A process
-// without capabilities reads the answers of the application.
+// Package grpcdisruption makes a gRPC application answer some calls with errors or empty
+// messages, by its built-in listener. It promises to refuse an application without a
+// listener, or one that is disrupted already, before anything is changed. Every disruption
+// is in the journal before the application gets it, as it continues when the injector is
+// killed. A process without capabilities reads the answers of the application.
 package grpcdisruption
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// What the journal says of a listener.
+// The states of a listener in the journal.
 const (
 	vacant   = "no endpoint altered"
 	ours     = "altered by this disruption"
@@ -38,10 +37,10 @@ const (
 
 // Injector disrupts the application of one target.
 type Injector struct {
-	params  v1beta1.GRPCDisruption
-	target  *target.Target
-	journal *journal.Journal
-	told    int // applications that accepted what they were told
+	params   v1beta1.GRPCDisruption
+	target   *target.Target
+	journal  *journal.Journal
+	accepted int // applications that accepted the disruption
 }
 
 // New makes an injector. It does nothing yet.
@@ -49,8 +48,8 @@ func New(params v1beta1.GRPCDisruption, t *target.Target, j *journal.Journal) *I
 	return &Injector{params: params, target: t, journal: j}
 }
 
-// Inject tells the application what to alter. An application that does not listen
-// is target.ErrGone: it has gone, or has not come yet.
+// Inject sends the alterations to the application. An application that does not listen is
+// target.ErrGone: it has ended, or has not started yet.
 func (i *Injector) Inject(ctx context.Context) error {
 	netnses, err := i.plan(ctx)
 	if err != nil {
@@ -64,9 +63,9 @@ func (i *Injector) Inject(ctx context.Context) error {
 	return nil
 }
 
-// Clean has the application forget what Inject told it. It goes by the journal
-// alone, is idempotent and goes on after an error. An application that is gone, or
-// another one in its place, knows nothing.
+// Clean resets the alterations of Inject in the application. It uses only the journal, is
+// idempotent and continues after an error. An application that is gone, or was replaced,
+// has no alterations.
 func (i *Injector) Clean(ctx context.Context) error {
 	var errs []error
 	for _, netns := range i.disrupted(&errs) {
@@ -80,7 +79,7 @@ func (i *Injector) Clean(ctx context.Context) error {
 	return nil
 }
 
-// Left asks the listeners that the journal tells of whether anything is altered.
+// Left asks the listeners in the journal whether anything is altered.
 func (i *Injector) Left(ctx context.Context) ([]string, error) {
 	var left []string
 	var errs []error
@@ -96,8 +95,8 @@ func (i *Injector) Left(ctx context.Context) ([]string, error) {
 	return left, errors.Join(errs...)
 }
 
-// Probe asks whether an injection would be refused. Without a target there is
-// nobody to ask.
+// Probe checks whether an injection would be refused. Without a target there is no
+// application to ask.
 func (i *Injector) Probe() (string, error) {
 	if len(i.target.Containers) == 0 {
 		return "grpc disruption needs nothing of the kernel, and a listener in the application: " + page, nil
@@ -108,8 +107,8 @@ func (i *Injector) Probe() (string, error) {
 	return "the application has a listener, which alters nothing", nil
 }
 
-// plan finds the network namespaces in which the application has a listener that
-// nobody uses, and refuses all others. It changes nothing.
+// plan finds the network namespaces in which the application has an unused listener, and
+// refuses all others. It changes nothing.
 func (i *Injector) plan(ctx context.Context) ([]target.Netns, error) {
 	netnses, err := i.target.Netnses()
 	if err != nil {
@@ -131,16 +130,16 @@ func (i *Injector) plan(ctx context.Context) ([]target.Netns, error) {
 	return netnses, nil
 }
 
-// disrupt tells one application. It is noted before, and what was noted is taken
-// back when somebody else was quicker.
+// disrupt sends the disruption to one application. It first records that in the journal. If
+// another program was faster, it corrects the record.
 func (i *Injector) disrupt(ctx context.Context, netns target.Netns) error {
 	object := i.objectOf(netns.NetnsID)
 	if err := i.journal.Write(journal.Change{Object: object, Before: vacant, After: ours}); err != nil {
 		return err
 	}
-	err := i.tell(ctx, netns, i.spec())
+	err := i.sendDisrupt(ctx, netns, i.spec())
 	if err == nil {
-		i.told++
+		i.accepted++
 	}
 	if errors.Is(err, errTaken) {
 		err = errors.Join(err, i.journal.Write(journal.Change{Object: object, Before: notOurs, After: notOurs}))
@@ -148,8 +147,8 @@ func (i *Injector) disrupt(ctx context.Context, netns target.Netns) error {
 	return err
 }
 
-// spec is what the listener is told: each endpoint once, in the order in which they
-// are given. Shares that are not given are the listener's to deal out.
+// spec returns the message to the listener: each endpoint once, in the given order. The
+// listener distributes the shares that are not given.
 func (i *Injector) spec() protocol.Spec {
 	var spec protocol.Spec
 	for _, e := range i.params.Endpoints {
@@ -165,8 +164,8 @@ func (i *Injector) spec() protocol.Spec {
 	return spec
 }
 
-// disrupted are the network namespaces in which the journal says that we disrupted
-// an application, but for those that are gone.
+// disrupted returns the network namespaces with an application that we disrupted, by the
+// journal. It omits those that are gone.
 func (i *Injector) disrupted(errs *[]error) []target.Netns {
 	last := map[string]string{}
 	for _, change := range i.journal.Changes() {
@@ -179,8 +178,8 @@ func (i *Injector) disrupted(errs *[]error) []target.Netns {
 	return slices.DeleteFunc(netnses, func(netns target.Netns) bool { return last[i.objectOf(netns.NetnsID)] != ours })
 }
 
-// forgotten knows the answers of applications in which nothing of ours can be:
-// success, nobody there, and one without a listener.
+// forgotten is true for results after which an application cannot have our alterations:
+// success, no application, and one without a listener.
 func forgotten(err error) bool {
 	return err == nil || errors.Is(err, target.ErrGone) || status.Code(err) == codes.Unimplemented
 }

@@ -87,7 +87,7 @@ func (w *world) do(what string, f func(context.Context) error) {
 	}
 }
 
-// wants wants the application to answer with this, in words.
+// wants wants the application to answer with this text.
 func (w *world) wants(want string) {
 	w.Helper()
 	if got := testapp.Answer(w.T, w.app.PID); !strings.Contains(got, want) {
@@ -95,7 +95,7 @@ func (w *world) wants(want string) {
 	}
 }
 
-// leaves wants so many things to be left.
+// leaves wants this many objects to be left.
 func (w *world) leaves(i *Injector, want int) {
 	w.Helper()
 	if left, err := i.Left(w.Context()); err != nil || len(left) != want {
@@ -153,7 +153,7 @@ func TestOtherEndpointsAnswerAsBefore(t *testing.T) {
 	w.wants(serving)
 }
 
-// Five standard deviations: one run in a million differs by more.
+// Five standard deviations: one run in a million exceeds them.
 func TestSharesOfCalls(t *testing.T) {
 	const calls = 2000
 	for _, test := range []struct {
@@ -194,7 +194,7 @@ func TestSharesOfCalls(t *testing.T) {
 	}
 }
 
-// What is refused is refused in words, before anything is noted or changed.
+// A refusal has a reason, and comes before any note or change.
 func TestRefusals(t *testing.T) {
 	instrumented := testapp.Command(t, testapp.Instrumented)
 	for _, test := range []struct {
@@ -244,16 +244,16 @@ func TestRefusals(t *testing.T) {
 func TestProbeChangesNothing(t *testing.T) {
 	w := serve(t, testapp.Instrumented)
 	i := w.injector("d-1", fails("UNAVAILABLE"))
-	if said, err := i.Probe(); err != nil || !strings.Contains(said, "has a listener") {
-		t.Errorf("probe = %q, %v", said, err)
+	if report, err := i.Probe(); err != nil || !strings.Contains(report, "has a listener") {
+		t.Errorf("probe = %q, %v", report, err)
 	}
 	w.wants(serving)
-	if said, err := New(v1beta1.GRPCDisruption{}, &target.Target{}, nil).Probe(); err != nil || !strings.Contains(said, "listener") {
-		t.Errorf("probe without a target = %q, %v", said, err)
+	if report, err := New(v1beta1.GRPCDisruption{}, &target.Target{}, nil).Probe(); err != nil || !strings.Contains(report, "listener") {
+		t.Errorf("probe without a target = %q, %v", report, err)
 	}
 }
 
-func TestDisruptionOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestForeignDisruptionIsLeftAlone(t *testing.T) {
 	w := serve(t, testapp.Instrumented)
 	theirs, ours := w.injector("theirs", fails("ABORTED")), w.injector("ours", fails("UNAVAILABLE"))
 	w.do("inject theirs", theirs.Inject)
@@ -264,7 +264,7 @@ func TestDisruptionOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// They may also come between our question and our order.
+	// The other disruption may also begin between our query and our message.
 	if err := ours.disrupt(t.Context(), netnses[0]); !errors.Is(err, errTaken) {
 		t.Errorf("disrupt = %v, want it refused", err)
 	}
@@ -308,7 +308,7 @@ func TestGoneTargetIsClean(t *testing.T) {
 	w.leaves(i, 0)
 }
 
-// A listener that has forgotten is seen: it is injected again.
+// Left misses a listener without its alterations, so that they are injected again.
 func TestForgottenDisruptionIsNotLeft(t *testing.T) {
 	w := serve(t, testapp.Instrumented)
 	i := w.injector("d-1", fails("UNAVAILABLE"))

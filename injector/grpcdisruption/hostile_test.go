@@ -66,7 +66,7 @@ func inFrames(block []byte) []byte {
 	return append(frames, frame(kind, flags|endHeaders, 1, block)...)
 }
 
-// endless begins a block of headers and continues it until the client has gone.
+// endless begins a block of headers and continues it until the client closes.
 func endless(more []byte) func(io.Writer) {
 	return func(to io.Writer) {
 		_, err := to.Write(frame(headersFrame, endStream, 1, answerOf()))
@@ -167,8 +167,8 @@ func (h *hostile) watch(over <-chan struct{}) {
 	}
 }
 
-// indexed adds a header of 4,000 bytes to the table of HPACK and names it again and
-// again: 16 KiB on the wire are 64 MiB of headers.
+// indexed adds a header of 4,000 bytes to the table of HPACK and repeats its index: 16 KiB
+// on the wire are 64 MiB of headers.
 func indexed() []byte {
 	added := append(hpackString([]byte{0x40}, "x-fill"), hpackString(nil, strings.Repeat("x", 4000))...)
 	return append(added, bytes.Repeat([]byte{0x80 | 62}, frameSize)...)
@@ -209,8 +209,8 @@ func TestHostileListener(t *testing.T) {
 			if took := time.Since(begin); took > callTime {
 				t.Errorf("the call took %s, want at most %s", took, callTime)
 			}
-			if said := err.Error(); len(said) > 1000 || text.Printable(said) != said {
-				t.Errorf("Inject() = %d bytes %q, want a short text without control characters", len(said), said)
+			if message := err.Error(); len(message) > 1000 || text.Printable(message) != message {
+				t.Errorf("Inject() = %d bytes %q, want a short text without control characters", len(message), message)
 			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -241,11 +241,11 @@ func TestCallsAreMadeWithoutRights(t *testing.T) {
 	}
 }
 
-// A process that an application has taken over writes its reply itself.
+// A process that an application controls writes its reply itself.
 func TestRepliesAreInert(t *testing.T) {
 	err := reply{Code: 13, Text: strings.Repeat("\x1b[2J", 1000)}.error()
-	if said := err.Error(); len(said) > 2*maxText || text.Printable(said) != said {
-		t.Errorf("error() = %d bytes %q, want a short text without control characters", len(said), said)
+	if message := err.Error(); len(message) > 2*maxText || text.Printable(message) != message {
+		t.Errorf("error() = %d bytes %q, want a short text without control characters", len(message), message)
 	}
 	if err := (reply{Text: "fine"}).error(); err != nil {
 		t.Errorf("error() = %v, want nil for OK", err)

@@ -9,11 +9,11 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Prove counts what the application has accepted. That it answers so is not asked
-// here but when it is looked after: it then refuses to be told anything else. The
-// protocol has no question for the calls that were altered.
+// Prove counts the alterations that the application has accepted. Left checks later that
+// they are in force: the application then refuses another disruption. The protocol has no
+// query for the number of altered calls.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
-	if i.told == 0 {
+	if i.accepted == 0 {
 		return v1beta1.EffectNothingMatchedYet, "no application got an altered answer", nil
 	}
 	endpoints, alterations := 0, 0

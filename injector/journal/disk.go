@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is appended to the path of a record for the files beside it.
+// Suffixes of the files beside a record.
 const (
 	temporary = ".tmp"
 	locked    = ".lock"
 )
 
-// filesOf are all files that a record at path may have.
+// filesOf returns all files that a record at path may have.
 func filesOf(path string) []string { return []string{path, path + temporary, path + locked} }
 
-// maxRecord is far more than any record needs, in bytes. None larger is written.
+// maxRecord bounds a record, in bytes; far more than any record needs.
 const maxRecord = 4 << 20
 
-// readOwn reads a file that this user wrote and nobody else can write: what stands
-// in a record is written into the node's kernel, by root. A link is not followed,
-// and nothing that is no file can block the reader.
+// readOwn reads a file that this user wrote and no other can write: root writes values of a
+// record to the node's kernel. It follows no link, and only a regular file is read, so that
+// nothing blocks the reader.
 func readOwn(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
@@ -59,8 +59,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// save replaces the record as a whole: a crash leaves either the old or the new
-// one, and at most a temporary file that nobody reads.
+// save replaces the record as a whole: a crash leaves either the old or the new one, and at
+// most an unused temporary file.
 func (j *Journal) save() error {
 	data, err := json.MarshalIndent(j.record, "", "  ")
 	if err != nil {
@@ -110,8 +110,8 @@ func removeFile(path string) error {
 	return nil
 }
 
-// lockFile takes the lock that the kernel frees when its owner dies, however
-// it dies. A lock that is there can be taken on a disk that cannot be written, too.
+// lockFile takes the lock that the kernel frees when its owner dies, however it dies. An
+// existing lock file works on a read-only disk, too.
 func lockFile(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -129,7 +129,7 @@ func lockFile(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Its last owner removed it between our open and our lock: once more.
+		// The last owner removed the file between our open and our lock: retry.
 	}
 }
 

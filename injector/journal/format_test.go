@@ -16,9 +16,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A journal outlives the release that wrote it: a cleaner of a later one must
-// find the file by its name and understand every field. testdata/record.json is
-// such a file, with every field set; a field may be added to it.
+// A journal outlives the version that wrote it: a later cleaner must find the file by its
+// name and understand every field. testdata/record.json is such a file, with every field
+// set; a field may be added to it.
 func TestAJournalOfAnOlderReleaseIsUnderstood(t *testing.T) {
 	older, err := os.ReadFile("testdata/record.json")
 	if err != nil {
@@ -45,8 +45,7 @@ func TestAJournalOfAnOlderReleaseIsUnderstood(t *testing.T) {
 	}
 }
 
-// everyFieldIsSet fails for a field that the file lacks: its name would not be
-// compared.
+// everyFieldIsSet fails for a field that the file lacks: its name would not be compared.
 func everyFieldIsSet(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	if v.IsZero() {

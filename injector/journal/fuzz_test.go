@@ -10,8 +10,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A journal may be cut off, or be of another release: it is an error or a record,
-// and it stays either way until somebody has cleaned by it.
+// A journal may be truncated, or be of another version. Reading it gives an error or a
+// record, and it stays until it is cleaned.
 func FuzzRecord(f *testing.F) {
 	golden, err := os.ReadFile("testdata/record.json")
 	if err != nil {

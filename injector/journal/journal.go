@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package journal keeps, on the node's disk, what an injector is about to
-// change. It promises that whatever a kind wrote down before changing it can be
-// put back later, by another process and after any crash, and that a value
-// which somebody else changed meanwhile is left alone and reported.
+// Package journal keeps, on the node's disk, the changes that an injector is about to make.
+// It promises that a value in the journal can be restored later, by another process and
+// after any crash. A value that another program changed meanwhile is left alone and
+// reported.
 package journal
 
 import (
@@ -24,27 +24,27 @@ import (
 // DefaultDir is the directory of the node that holds the journals.
 const DefaultDir = "/var/lib/squall/journal"
 
-// ErrBusy says that a living process has the journal open.
+// ErrBusy means that a running process has the journal open.
 var ErrBusy = errors.New("journal is in use by a running injector")
 
 // Change is one value that a kind overwrites.
 type Change struct {
-	// Object names the value, normally a file's path.
+	// Object names the value, normally by a file's path.
 	Object string `json:"object"`
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
-// Record is what a journal file holds.
+// Record is the content of a journal file.
 type Record struct {
 	// BootID is the kernel's name of the boot in which the record was made.
 	BootID    string            `json:"bootID"`
 	Injection v1beta1.Injection `json:"injection"`
-	// Containers are those of the target, with what tells each from others.
+	// Containers are the target's containers, with their identifying properties.
 	Containers []target.Container `json:"containers,omitempty"`
 	Changes    []Change           `json:"changes,omitempty"`
-	// InjectedFor is the ID of the container that waits for this injection, once
-	// it is in force; empty before that, and for a pod that does not wait.
+	// InjectedFor is the ID of the container that waits for this injection, once it is in
+	// force. It is empty before that, and for a pod that does not wait.
 	InjectedFor string `json:"injectedFor,omitempty"`
 }
 
@@ -57,10 +57,10 @@ type Journal struct {
 	found  bool
 }
 
-// Open opens the record of the target's injection in dir, and makes and syncs
-// both when missing. A record of an earlier process keeps its changes; one of an
-// earlier boot is replaced, as its part of the kernel is gone. It returns
-// ErrBusy, wrapped, if another process has it open.
+// Open opens the record of the target's injection in dir, and makes and syncs both when
+// missing. A record of an earlier process keeps its changes. One of an earlier boot is
+// replaced, as its part of the kernel is gone. It returns ErrBusy, wrapped, if another
+// process has it open.
 func Open(dir string, t *target.Target) (*Journal, error) {
 	name, err := fileName(t.Injection)
 	if err != nil {
@@ -90,10 +90,9 @@ func Open(dir string, t *target.Target) (*Journal, error) {
 	return j, nil
 }
 
-// Reopen opens the record of an earlier process for cleaning. It returns
-// fs.ErrNotExist, wrapped, without one, and takes away what a process that died
-// before the first record left; it returns ErrBusy, wrapped, if another process
-// has it open.
+// Reopen opens the record of an earlier process for cleaning. It returns fs.ErrNotExist,
+// wrapped, without a record, and then removes the files of a process that died before its
+// first record. It returns ErrBusy, wrapped, if another process has it open.
 func Reopen(dir string, injection v1beta1.Injection) (*Journal, error) {
 	name, err := fileName(injection)
 	if err != nil {
@@ -107,7 +106,7 @@ func Reopen(dir string, injection v1beta1.Injection) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !j.found { // or its owner removed it between our look and our lock
+	if !j.found { // or its owner removed it between our look-up and our lock
 		return nil, errors.Join(fmt.Errorf("journal %s: %w", name, fs.ErrNotExist), j.Remove())
 	}
 	return j, nil
@@ -116,37 +115,37 @@ func Reopen(dir string, injection v1beta1.Injection) (*Journal, error) {
 // Path is the file that holds the record.
 func (j *Journal) Path() string { return j.path }
 
-// Record returns what the journal holds.
+// Record returns the content of the journal.
 func (j *Journal) Record() Record { return j.record }
 
-// Write notes a change. It returns once the note is on the disk; only then may
-// the change be made.
+// Write records a change. It returns once the record is on the disk; only then may the
+// change be made.
 func (j *Journal) Write(change Change) error {
 	j.record.Changes = append(j.record.Changes, change)
 	return j.save()
 }
 
-// NoteInjectedFor notes that the injection is in force for which the container with
-// this ID waits.
+// NoteInjectedFor records that the injection is in force for the container with this ID,
+// which waits for it.
 func (j *Journal) NoteInjectedFor(id string) error {
 	j.record.InjectedFor = id
 	return j.save()
 }
 
-// Changes lists what was written, in the order of writing. A value that was
-// changed twice is in it twice, so put back the last first.
+// Changes lists the changes, in the order of writing. A value that was changed twice is in
+// it twice, so restore the last first.
 func (j *Journal) Changes() []Change { return slices.Clone(j.record.Changes) }
 
-// Remove deletes the record and closes the journal. It is called once nothing
-// of the injection is left, and safe to call twice.
+// Remove deletes the record and closes the journal. Call it once nothing of the injection
+// is left. It is safe to call twice.
 func (j *Journal) Remove() error {
 	defer j.Close()
-	// The lock's file goes last: until then nobody else can be at the record. It
-	// goes at once, so that nobody takes it for something that was left.
+	// The lock's file is removed last: until then no other process can open the record. It is
+	// removed at once, so that no audit reports it.
 	return errors.Join(removeFile(j.path), removeFile(j.path+temporary), removeFile(j.path+locked), syncDir(filepath.Dir(j.path)))
 }
 
-// Close gives the lock back and keeps the record. It is safe to call twice.
+// Close frees the lock and keeps the record. It is safe to call twice.
 func (j *Journal) Close() {
 	if j.lock != nil {
 		j.lock.Close()
@@ -154,7 +153,7 @@ func (j *Journal) Close() {
 	}
 }
 
-// BootID is the kernel's name for this boot.
+// BootID returns the kernel's name of this boot.
 func BootID() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -163,8 +162,8 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// addContainers keeps those of an earlier process: a container that was started
-// again leaves traces of the old one, and both are to be cleaned.
+// addContainers keeps the containers of an earlier process: a restart leaves traces of the
+// old container, and both must be cleaned.
 func (j *Journal) addContainers(containers []target.Container) {
 	for _, container := range containers {
 		known := slices.ContainsFunc(j.record.Containers, func(c target.Container) bool {
@@ -205,7 +204,7 @@ func read(path string) (Record, error) {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 
-// fileName refuses what could leave the directory or be taken for another's.
+// fileName refuses names that could leave the directory or match another injection's.
 func fileName(injection v1beta1.Injection) (string, error) {
 	parts := []string{string(injection.Disruption.UID), string(injection.Target.UID), string(injection.Kind)}
 	for _, part := range parts {

@@ -169,7 +169,7 @@ func TestCrashWhileWritingLeavesTheOldRecord(t *testing.T) {
 	j := mustOpen(t, dir, anyTarget())
 	mustWrite(t, j, Change{"/a", "1", "2"})
 	j.Close()
-	// The crash came after a part of the next record was in its temporary file.
+	// The crash left a part of the next record in its temporary file.
 	if err := os.WriteFile(j.path+".tmp", []byte(`{"bootID": "x", "chan`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestNoteIsOnTheDiskWhenWriteReturns(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir, anyTarget())
 	mustWrite(t, j, Change{"/a", "1", "2"})
-	records, err := List(dir) // reads the files, while the writer still lives
+	records, err := List(dir) // reads the files while the writer still runs
 	if err != nil || len(records) != 1 {
 		t.Fatalf("List() = %v, %v, want one record", records, err)
 	}
@@ -204,7 +204,7 @@ func TestNoteIsOnTheDiskWhenWriteReturns(t *testing.T) {
 	}
 }
 
-func TestListTellsOfRecordsThatCannotBeRead(t *testing.T) {
+func TestListReportsUnreadableRecords(t *testing.T) {
 	dir := t.TempDir()
 	mustOpen(t, dir, anyTarget())
 	for name, text := range map[string]string{
@@ -278,7 +278,7 @@ func TestRestore(t *testing.T) {
 			value := test.current
 			read := func(string) (string, error) { return value, test.readError }
 			write := func(_, v string) error { value = v; return nil }
-			for range 2 { // twice is as once
+			for range 2 { // a repetition changes nothing
 				err := (&Journal{record: Record{Changes: []Change{change}}}).Restore(read, write)
 				var conflict *ConflictError
 				if errors.As(err, &conflict) != test.conflict {
@@ -303,8 +303,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// A process may die before the note, between note and change, or after the
-// change. Whenever it was, the values come back.
+// A process may die before the record, between record and change, or after the change. The
+// values are restored in each case.
 func TestCrashAtEveryStep(t *testing.T) {
 	for _, steps := range []int{0, 1, 2, 3, 4} {
 		dir := t.TempDir()
@@ -339,8 +339,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// Root writes into the kernel what a record says, so a record must be root's own.
-func TestRecordsThatNobodyOfOursWroteAreNotBelieved(t *testing.T) {
+// Root writes the values of a record to the kernel, so a record must be root's own.
+func TestForeignRecordsAreNotBelieved(t *testing.T) {
 	of := anyTarget().Injection
 	genuine := func(t *testing.T, dir string) string {
 		j := mustOpen(t, dir, anyTarget())

@@ -16,26 +16,25 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Entry is what a directory of journals holds of one injection.
+// Entry is the state of one injection in a directory of journals.
 type Entry struct {
-	// Injection has no more than UIDs and kind, by the file's name, when there
-	// is no record that can be read.
+	// Injection has only UIDs and kind, from the file's name, if the record cannot be read.
 	Injection v1beta1.Injection
-	// Name is the record's file. It is missing when a process died before it
-	// wrote the first record, or after it removed the last one.
+	// Name is the record's file. The file is missing when a process died before it wrote the
+	// first record, or after it removed the last one.
 	Name    string
 	Missing bool
 	// BootID is the kernel's name of the boot in which the record was made.
 	BootID  string
 	Changes []Change
-	// InjectedFor is that of the record.
+	// InjectedFor is the record's InjectedFor.
 	InjectedFor string
-	// Err says why the record cannot be read.
+	// Err is why the record cannot be read.
 	Err error
 }
 
-// List looks at all journals in dir, in the order of their names. A missing dir
-// holds none. Files of others in it are not looked at.
+// List returns all journals in dir, in the order of their names. A missing dir holds none.
+// It ignores other files in it.
 func List(dir string) ([]Entry, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -58,10 +57,10 @@ func List(dir string) ([]Entry, error) {
 	return entries, nil
 }
 
-// readEntry reads one record. Nothing is found if it went away meanwhile.
+// readEntry reads one record. found is false if it was removed meanwhile.
 func readEntry(dir, name string) (entry Entry, found bool) {
 	entry.Name = name
-	entry.Injection, _ = parseName(name) // it is one: List asked
+	entry.Injection, _ = parseName(name) // List has checked the name
 	path := filepath.Join(dir, name)
 	record, err := read(path)
 	switch {

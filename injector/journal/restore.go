@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ConflictError says that a value is neither what it was before the change nor
-// what the change made of it, so that putting it back could harm somebody
-// else's work. Test for it with errors.As.
+// ConflictError means that a value is neither the one before the change nor the one after
+// it, so that restoring it could undo another program's work. Test for it with errors.As.
 type ConflictError struct {
 	Change
 	Current string
@@ -25,17 +24,17 @@ func (e *ConflictError) Error() string {
 		e.Object, e.Current, e.After, e.Before)
 }
 
-// Reader returns a value in the form in which it was noted, Writer sets it.
+// Reader returns a value in the form of the journal, Writer sets it.
 type (
 	Reader func(object string) (string, error)
 	Writer func(object, value string) error
 )
 
-// Restore puts back every value of the journal, the one changed last first, and
-// goes on after an error: what a change made is replaced by what was there before,
-// what was there before is left, and anything else is left too and returned as a
-// *ConflictError. A value that was changed more than once gets what it was before
-// the first change. An object that is gone needs nothing. It is idempotent.
+// Restore restores every value of the journal, the one changed last first, and continues
+// after an error. It replaces the result of a change by the value before it. It leaves a
+// value that already is the previous one. It leaves any other value too, and returns it as
+// a *ConflictError. A value that was changed more than once gets its value before the first
+// change. A missing object needs nothing. Restore is idempotent.
 func (j *Journal) Restore(read Reader, write Writer) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -50,8 +49,8 @@ func (j *Journal) Restore(read Reader, write Writer) error {
 	return errors.Join(errs...)
 }
 
-// Unrestored lists the values of the journal that are not what they were before
-// the first change, in words. An object that is gone needs nothing.
+// Unrestored describes the values of the journal that differ from those before the first
+// change. A missing object needs nothing.
 func (j *Journal) Unrestored(read Reader) ([]string, error) {
 	var unrestored []string
 	var errs []error
@@ -73,8 +72,8 @@ func (j *Journal) Unrestored(read Reader) ([]string, error) {
 	return unrestored, errors.Join(errs...)
 }
 
-// restore undoes the changes of one object, given in the order of their making.
-// A crash may have come after any of them, so each value on the way is ours.
+// restore undoes the changes of one object, given in the order of their making. A crash may
+// have come after any of them, so each intermediate value is ours.
 func restore(changes []Change, read Reader, write Writer) error {
 	first, last := changes[0], changes[len(changes)-1]
 	current, err := read(first.Object)
@@ -96,6 +95,6 @@ func restore(changes []Change, read Reader, write Writer) error {
 	return nil
 }
 
-// isGone knows both ways in which a removed cgroup shows itself: its files are
-// missing, or one that was open meanwhile answers "no such device".
+// isGone is true for both errors of a removed cgroup: a missing file, or "no such device"
+// from a file that was open meanwhile.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }

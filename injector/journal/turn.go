@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turnEvery is how often AwaitTurn asks for the lock: the kernel's own wait for it
-// cannot be given up.
+// turnEvery is how often AwaitTurn tries the lock: the kernel's own wait for it cannot be
+// interrupted.
 const turnEvery = 20 * time.Millisecond
 
-// AwaitTurn waits until no other injector of this node has a turn, or ctx ends. The
-// caller closes what it returns to end its turn. The kernel ends the turn of a process
-// that dies. The lock is on the directory of the journals, so it needs no file of its
-// own.
+// AwaitTurn waits until no other injector of this node has a turn, or ctx ends. The caller
+// ends its turn by closing the file. The kernel ends the turn of a process that dies. The
+// lock is on the directory of the journals, so it needs no file of its own.
 func (j *Journal) AwaitTurn(ctx context.Context) (*os.File, error) {
 	dir, err := os.Open(filepath.Dir(j.path))
 	if err != nil {

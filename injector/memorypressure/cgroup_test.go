@@ -26,17 +26,17 @@ import (
 
 const limit = testcontainer.MemoryLimit
 
-// container is a real target whose first process uses as much memory as it is told.
+// container is a real target whose first process uses the requested amount of memory.
 type container struct {
 	*testcontainer.Container
 	dir   string // of the cgroup that counts its memory
-	wants string // the file that tells the process how much to use
+	wants string // the file with the amount the process must use
 }
 
 func newContainer(t *testing.T, uses int64) *container {
 	t.Helper()
-	// The kernel ends a container with the thread that started it, and a hog's
-	// thread ends with the hog: they may not be one.
+	// The kernel ends a container with the thread that started it, and a hog's thread ends
+	// with the hog. So the two need different threads.
 	runtime.LockOSThread()
 	c := &container{wants: filepath.Join(t.TempDir(), "wants")}
 	c.Container = testcontainer.Start(t, "/proc/self/exe", "eat", c.wants)
@@ -49,21 +49,21 @@ func newContainer(t *testing.T, uses int64) *container {
 	return c
 }
 
-// use has the target's own process use so many bytes.
+// use makes the target's own process use this many bytes.
 func (c *container) use(t *testing.T, bytes int64) {
 	t.Helper()
 	write(t, c.wants, strconv.FormatInt(bytes, 10))
 	testcontainer.Eventually(t, "the target uses what it was told to", func() error {
-		said, err := os.ReadFile(c.wants + ".used")
-		if err != nil || string(said) != strconv.FormatInt(bytes, 10) {
-			return fmt.Errorf("it uses %q of %d: %w", said, bytes, err)
+		used, err := os.ReadFile(c.wants + ".used")
+		if err != nil || string(used) != strconv.FormatInt(bytes, 10) {
+			return fmt.Errorf("it uses %q of %d: %w", used, bytes, err)
 		}
 		return nil
 	})
 }
 
-// eat uses as much memory as the file says, and says so in another one. It asks for
-// more by a mebibyte at a time, as programs do.
+// eat uses as much memory as the file demands, and reports that in another file. It
+// allocates a mebibyte at a time, as programs do.
 func eat(wants string) error {
 	memory, err := unix.Mmap(-1, 0, limit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -89,7 +89,7 @@ func eat(wants string) error {
 	}
 }
 
-// inUse is what the kernel charges to the target.
+// inUse is the memory that the kernel charges to the target.
 func (c *container) inUse(t *testing.T) int64 {
 	t.Helper()
 	for _, name := range []string{"memory.usage_in_bytes", "memory.current"} {
@@ -101,7 +101,7 @@ func (c *container) inUse(t *testing.T) int64 {
 	return 0
 }
 
-// killed is how often the kernel ended a process for want of memory.
+// killed is how often the kernel killed a process because memory ran out.
 func (c *container) killed(t *testing.T) int64 {
 	t.Helper()
 	for _, name := range []string{"memory.oom_control", "memory.events"} {
@@ -117,8 +117,8 @@ func (c *container) killed(t *testing.T) int64 {
 	return 0
 }
 
-// awaitInUse waits until the target has that share of its limit in use, give or
-// take a twentieth of the limit, and looks whether it stays so.
+// awaitInUse waits until the target has that share of its limit in use, within a twentieth
+// of the limit, and checks that it stays so.
 func (c *container) awaitInUse(t *testing.T, when string, percent int) {
 	t.Helper()
 	off := func() error {
@@ -154,7 +154,7 @@ func (c *container) load(t *testing.T) *target.Target {
 	return loaded
 }
 
-// hogs are those of this target.
+// hogs returns the hogs of this target.
 func (c *container) hogs(t *testing.T) []int {
 	t.Helper()
 	pids, err := hogs.Of(&target.Target{Injection: injectionOn(c)}).PIDs()
@@ -180,8 +180,8 @@ func write(t *testing.T, path, value string) {
 	}
 }
 
-// TestMain lets the test binary play the other processes too: the hog, the
-// target's first process, and an injector that can be killed.
+// TestMain runs the test binary as the other processes too: the hog, the target's first
+// process, and an injector that can be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 {
 		os.Exit(m.Run())
@@ -205,7 +205,7 @@ func exitWith(err error) {
 	}
 }
 
-// injectAndHang is an injector that says when it has injected and never cleans.
+// injectAndHang is an injector that reports when it has injected and never cleans.
 func injectAndHang(id string) error {
 	c := &container{Container: &testcontainer.Container{ID: id}}
 	loaded, err := target.Load(context.Background(), injectionOn(c), "")

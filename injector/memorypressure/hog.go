@@ -19,20 +19,18 @@ import (
 // HogCommand is the hidden subcommand of the injector that runs Hog.
 const HogCommand = "hog"
 
-// interval is how often a hog looks at what is in use: a target that asks for
-// memory gets it before its limit is reached, unless it takes a twentieth of the
-// limit in less.
+// interval is how often a hog reads the use. A target that allocates memory gets it before
+// its limit is reached, unless it takes a twentieth of the limit within one interval.
 const interval = 50 * time.Millisecond
 
-// Hog is the process that fills memory, a child of the injector. It does nothing
-// until a byte comes on its standard input, so that it can be put into the
-// target's cgroup first. Then it says so in a line on its standard output, and in
-// another one once as much is in use as was asked for.
+// Hog is the process that fills memory, a child of the injector. It does nothing until a
+// byte arrives on its standard input, so that it can be put into the target's cgroup first.
+// Then it reports its start in a line on its standard output, and in another one that the
+// goal is reached.
 //
-// It ends, without an error, when ctx is done, when its standard input is closed
-// (the injector is gone), or when the process behind the pidfd in file descriptor
-// 3 is. args are the mark that lets Clean and Audit find it, and a plan with the
-// cgroup in which it is.
+// Hog ends without an error when ctx is done, or when its standard input is closed, as by
+// the injector's end. It also ends with the process behind the pidfd in file descriptor 3.
+// args are the mark that lets Clean and Audit find it, and a plan with its cgroup.
 func Hog(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%s: want a mark and a plan; it is started by the injector, not by hand", HogCommand)
@@ -41,7 +39,7 @@ func Hog(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(1) // its threads are the target's in version 2
+	runtime.GOMAXPROCS(1) // in version 2 its threads count for the target
 	child.Sacrifice()
 	if !child.AwaitRelease() {
 		return nil
@@ -49,13 +47,13 @@ func Hog(ctx context.Context, args []string) error {
 	err = hold(ctx, p, dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		if _, gone := os.Stat(dir); gone != nil {
-			return nil // the cgroup went with the target
+			return nil // the cgroup was removed with the target
 		}
 	}
 	return err
 }
 
-// hold keeps as much in use as was asked for until the hog has to end.
+// hold keeps the memory in use at the goal until the hog has to end.
 func hold(ctx context.Context, p plan, dir string) error {
 	levels, err := readLevels(dir)
 	if err != nil {
@@ -78,7 +76,7 @@ func hold(ctx context.Context, p plan, dir string) error {
 		wait := interval
 		switch {
 		case by > 0 && p.ramp == 0:
-			wait = 0 // what is missing is added at once
+			wait = 0 // the missing part is added at once
 		case !full && p.ramp <= time.Since(began):
 			fmt.Println("full")
 			full = true
@@ -90,7 +88,7 @@ func hold(ctx context.Context, p plan, dir string) error {
 	return nil
 }
 
-// filling is memory that is in use for nothing: the first held bytes of it.
+// filling is memory that is only in use: its first held bytes.
 type filling struct {
 	memory []byte
 	held   int64
@@ -102,16 +100,16 @@ func newFilling(limit int64) (*filling, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d bytes of addresses: %w", limit, err)
 	}
-	// What is let go of a huge page may stay in use. EINVAL: there are none.
+	// A released part of a huge page may stay in use. EINVAL: there are no huge pages.
 	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE)
 	return &filling{memory: memory}, nil
 }
 
-// by takes so many bytes more, or lets so many go.
+// by uses this many bytes more, or releases this many.
 func (f *filling) by(bytes int64) error {
 	until := min(f.held+bytes, int64(len(f.memory)))
 	for at := f.held; at < until; at += pageSize {
-		f.memory[at] = 1 // only what was written to is there
+		f.memory[at] = 1 // only a written page uses memory
 	}
 	if until < f.held {
 		if err := unix.Madvise(f.memory[until:f.held], unix.MADV_DONTNEED); err != nil {

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// meminfo is about the whole machine in every mount namespace.
+// meminfo describes the whole machine in every mount namespace.
 const meminfo = "/proc/meminfo"
 
-// files are how a version of cgroups tells the memory of a cgroup.
+// files are the files of a cgroup version with the memory of a cgroup.
 type files struct {
 	limit, usage string
-	inactive     string // the line of memory.stat with the page cache that goes first
+	inactive     string // the line of memory.stat with the page cache that the kernel frees first
 }
 
 var (
@@ -26,10 +26,9 @@ var (
 	version2 = files{"memory.max", "memory.current", "inactive_file"}
 )
 
-// readLevels reads every bound on the memory of a process in the cgroup dir: the
-// limits of that cgroup and of those above it, innermost first, and the node,
-// which comes last. A limit that is not set, or is more than the node has, binds
-// nobody and is left out.
+// readLevels reads every bound on the memory of a process in the cgroup dir: the limits of
+// that cgroup and of those above it, innermost first, and last the node. It omits a limit
+// that is not set, or exceeds the node's memory.
 func readLevels(dir string) ([]level, error) {
 	node, err := readNode()
 	if err != nil {
@@ -84,8 +83,8 @@ func readLimit(path string) (int64, error) {
 	return int64(limit), nil
 }
 
-// used is what a cgroup and those below it use, as the kubelet counts it: without
-// the page cache that the kernel takes back first.
+// used returns the use of a cgroup and those below it, as the kubelet counts it: without
+// the page cache that the kernel frees first.
 func (f files) used(dir string) (int64, error) {
 	usage, err := readLimit(filepath.Join(dir, f.usage))
 	if err != nil {
@@ -102,7 +101,7 @@ func (f files) used(dir string) (int64, error) {
 	return max(usage-inactive, 0), nil
 }
 
-// readNode reads what the node has, and has in use.
+// readNode reads the node's memory and its use.
 func readNode() (level, error) {
 	data, err := os.ReadFile(meminfo)
 	if err != nil {
@@ -120,7 +119,7 @@ func parseNode(text string) (level, error) {
 	return level{limit: total << 10, used: (total - available) << 10}, nil
 }
 
-// swaps tells whether the kernel may move memory of the cgroup to a disk.
+// swaps is true if the kernel may move memory of the cgroup to a disk.
 func swaps(dir string) (bool, error) {
 	data, err := os.ReadFile(meminfo)
 	if err != nil {
@@ -134,12 +133,12 @@ func swaps(dir string) (bool, error) {
 	return err != nil || limit > 0, nil // version 1 has no such file
 }
 
-// field is the number after a name at the beginning of a line.
+// field returns the number after a name at the beginning of a line.
 func field(text, name string) (int64, error) {
 	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) >= 2 && words[0] == name {
-			return strconv.ParseInt(words[1], 10, 64)
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && fields[0] == name {
+			return strconv.ParseInt(fields[1], 10, 64)
 		}
 	}
 	return 0, fmt.Errorf("no line %s", strings.TrimSuffix(name, ":"))

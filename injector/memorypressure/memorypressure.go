@@ -1,11 +1,10 @@
 //go:build linux
 
-// Package memorypressure fills the memory of a target: a process that it puts into
-// the target's own cgroup holds as much as is missing between what the target uses
-// and what was asked for, and follows the target up and down. It promises that no
-// limit is changed, that what it holds is let go before the target runs out of
-// memory, and that no pressure outlives the injector or the target's first
-// process, however either of them ends.
+// Package memorypressure fills the memory of a target. A process in the target's own cgroup
+// holds the difference between the target's use and the goal, and follows the target up and
+// down. It promises to change no limit, and to release its memory before the target runs
+// out of it. No pressure outlives the injector or the target's first process, however
+// either of them ends.
 package memorypressure
 
 import (
@@ -30,7 +29,7 @@ type Injector struct {
 	notes  []string
 
 	dirs  []string  // where hogs are
-	began time.Time // when Inject did
+	began time.Time // the time of Inject
 }
 
 // hogs are the processes that hold memory.
@@ -38,25 +37,24 @@ var hogs = child.Family{
 	Kind: v1beta1.KindMemoryPressure, Command: HogCommand, Prefix: "squall-memory-pressure=", Noun: "hog", Powerless: true,
 }
 
-// New returns an injector that has done nothing yet. The journal is not used:
-// hogs carry a mark and end by themselves.
+// New returns an injector that has done nothing yet. The journal is not used: hogs carry a
+// mark and end with the injector.
 func New(params v1beta1.MemoryPressure, t *target.Target, _ *journal.Journal) *Injector {
 	return &Injector{params: params, target: t, hogs: hogs.Of(t)}
 }
 
-// place is where one hog goes.
+// place is the place of one hog.
 type place struct {
 	name    string   // for people
 	dirs    []string // to join; memory is counted in the first
-	watched *os.File // what the hog must not outlive
+	watched *os.File // the hog must not outlive this process
 	levels  []level
 }
 
-// Inject starts a hog in every container that has a limit of its own, or one for
-// those that share a limit, or one for the node. It returns when all of them hold
-// what was asked for, or, if there is time for that (rampDuration), when all of
-// them have begun. What can be wrong is found before the first is started; after
-// an error some may run, and Clean ends them.
+// Inject starts a hog in every container that has a limit of its own, or one for those that
+// share a limit, or one for the node. It returns when all of them have reached the goal or,
+// with rampDuration, when all of them have begun. It checks everything before it starts the
+// first. After an error some may run, and Clean ends them.
 func (i *Injector) Inject(ctx context.Context) error {
 	percent, err := i.params.TargetPercent.Value()
 	if err != nil {
@@ -88,29 +86,28 @@ func (i *Injector) Inject(ctx context.Context) error {
 	return nil
 }
 
-// Clean ends the hogs of this disruption on this target, also those that another
-// process started, and waits until they are gone. It needs no memory of Inject,
-// may be called twice, and does nothing if the target is gone.
+// Clean ends the hogs of this disruption on this target, also those that another process
+// started, and waits until they are gone. It needs no state of Inject, may be called twice,
+// and does nothing if the target is gone.
 func (i *Injector) Clean(ctx context.Context) error { return i.hogs.End(ctx) }
 
-// Left lists the hogs of this injection that run, whoever started them.
+// Left lists the running hogs of this injection, started by any process.
 func (i *Injector) Left(context.Context) ([]string, error) { return i.hogs.Left() }
 
-// Standing lists the hogs that this injector started and that run.
+// Standing lists the running hogs that this injector started.
 func (i *Injector) Standing(context.Context) ([]string, error) { return i.hogs.Standing(), nil }
 
-// Notes says what is not as asked for, as it was when the injection began, in
+// Notes lists the differences from the parameters at the beginning of the injection, in
 // sentences for the user.
 func (i *Injector) Notes() []string { return i.notes }
 
-// Audit lists the hogs on this node, of any disruption, looking at the processes
-// below proc.
+// Audit lists the hogs on this node, of any disruption. It reads the processes below proc.
 func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mark, error) {
 	return hogs.Audit(proc)
 }
 
-// Probe says where the hogs would go and which limit would count. The error is the
-// one an injection would meet.
+// Probe returns the places of the hogs and the limit that would count. The error is that of
+// an injection.
 func (i *Injector) Probe() (string, error) {
 	if err := i.hogs.Probe(); err != nil {
 		return "", err
@@ -126,7 +123,8 @@ func (i *Injector) Probe() (string, error) {
 	return fmt.Sprintf("fills memory in %s, up to a share of %s", dirs[0], size(binding(levels).limit)), nil
 }
 
-// places are where hogs go. The caller closes what they watch, also after an error.
+// places returns the places of the hogs. The caller closes their pidfds, also after an
+// error.
 func (i *Injector) places() ([]place, error) {
 	if i.target.Injection.Level == v1beta1.LevelNode {
 		made, err := i.nodePlace()
@@ -143,7 +141,7 @@ func (i *Injector) places() ([]place, error) {
 		}
 		shared := slices.ContainsFunc(all, func(p place) bool { return binding(p.levels).name == binding(made.levels).name })
 		if shared {
-			made.watched.Close() // the hog that is there fills the limit that both have
+			made.watched.Close() // one hog fills the limit that both share
 			continue
 		}
 		all = append(all, made)
@@ -160,7 +158,7 @@ func containerPlace(container target.Container) (place, error) {
 	return made, err
 }
 
-// nodePlace is where the node's first process is, because the limits of the chaos
+// nodePlace is the cgroup of the node's first process, because the limits of the chaos
 // pod's own cgroup would count otherwise.
 func (i *Injector) nodePlace() (place, error) {
 	made, err := placeIn("node "+i.target.Injection.Target.Name, i.target.NodeCgroups())
@@ -180,9 +178,9 @@ func placeIn(name string, cgroups target.Cgroups) (place, error) {
 	return place{name: name, dirs: dirs, levels: levels}, err
 }
 
-// joinDirs are the cgroups that a hog joins, the one that counts memory first. In
-// version 1 it joins those of processor time as well: those of a chaos pod may get
-// too little to let go in time. Version 2 has one cgroup for everything.
+// joinDirs returns the cgroups that a hog joins, first the one that counts memory. In
+// version 1 it joins those of processor time as well: in a chaos pod's it may get too
+// little time to release memory. Version 2 has one cgroup for everything.
 func joinDirs(cgroups target.Cgroups) ([]string, error) {
 	dir, v2, err := cgroups.Dir("memory")
 	if err != nil {
@@ -197,7 +195,7 @@ func joinDirs(cgroups target.Cgroups) ([]string, error) {
 	return dirs, nil
 }
 
-// note tells what is not as asked for in a place.
+// note adds a place's differences from the parameters.
 func (i *Injector) note(p plan, at place) {
 	atNode := i.target.Injection.Level == v1beta1.LevelNode
 	i.notes = append(i.notes, p.notes(at.name, at.dirs[0], atNode, at.levels)...)
@@ -209,8 +207,8 @@ func (i *Injector) note(p plan, at place) {
 	}
 }
 
-// fill starts a hog and lets it begin once it is in the cgroups. At level node it
-// has no priority: there it would keep the kubelet from its turn.
+// fill starts a hog and releases it once it is in the cgroups. At level node it has no
+// priority: there it would starve the kubelet.
 func (i *Injector) fill(ctx context.Context, p plan, at place) error {
 	hog, err := i.hogs.Start(p.argument(at.dirs[0]), at.watched, i.target.Injection.Level == v1beta1.LevelPod)
 	if err != nil {

@@ -37,8 +37,8 @@ func inject(t *testing.T, params v1beta1.MemoryPressure, loaded *target.Target) 
 
 func clean(t *testing.T, injector *Injector) {
 	t.Helper()
-	// The test's own context is over when its cleanups run. The node's first
-	// process may be another one in a test; hogs are seen among all processes.
+	// The test's own context ends before its cleanups run. In a test the node's first process
+	// may be another one; hogs are searched among all processes.
 	ctx := context.WithoutCancel(t.Context())
 	cleaner := New(injector.params, &target.Target{Injection: injector.target.Injection}, nil)
 	if err := cleaner.Clean(ctx); err != nil {
@@ -75,10 +75,10 @@ func TestHoldsTheShareAskedForAndLetsItGo(t *testing.T) {
 	}
 }
 
-// What is in use is never ahead of the time and never goes back. A hog that has to
-// wait for its turn may be behind the time, by what the machine lost and a quarter of
-// the ramp: one that fills all at once, at the beginning or at the end, is found. How
-// much it is at each moment is TestGoal's.
+// The use never exceeds the ramp and never falls. A hog that waits for the processor may be
+// behind, by the machine's lost time and a quarter of the ramp. That detects a hog that
+// fills everything at once, at the beginning or at the end. TestGoal checks the goal at
+// each moment.
 func TestARampIsLinear(t *testing.T) {
 	const ramp, behind = 8 * time.Second, 2 * time.Second
 	c := newContainer(t, 16*mib)
@@ -105,7 +105,7 @@ func TestARampIsLinear(t *testing.T) {
 	}
 	took := patience.Stopwatch(t)
 	for highest := start; time.Since(begun) < ramp; <-time.After(interval) {
-		_, delayed, _ := patience.RunDelay(pids[0]) // a kernel that does not count it excuses nothing
+		_, delayed, _ := patience.RunDelay(pids[0]) // without this count the kernel excuses nothing
 		_, lost := took()
 		least := at(time.Since(begun)-behind-max(lost, delayed)) - share(limit, 5)
 		used := c.inUse(t)
@@ -131,8 +131,8 @@ func TestFollowsTheTargetUpAndDown(t *testing.T) {
 	}
 }
 
-// The target takes what the hog holds, and more than was asked for, up to its
-// limit: nobody is ended for it.
+// The target takes the memory of the hog, and more, up to its limit: the kernel kills no
+// process.
 func TestLetsGoBeforeTheTargetRunsOut(t *testing.T) {
 	c := newContainer(t, 16*mib)
 	injector := inject(t, percent("100%"), c.load(t))
@@ -167,7 +167,7 @@ func TestNothingIsAddedWhileTheTargetUsesMore(t *testing.T) {
 	c.awaitInUse(t, "the target uses less", 50)
 }
 
-// What can be wrong is found before anything is done.
+// Wrong inputs are found before anything is done.
 func TestRefusals(t *testing.T) {
 	c := newContainer(t, 16*mib)
 	nowhere := c.load(t)
@@ -223,7 +223,7 @@ func TestHogEndsWithTheInjector(t *testing.T) {
 	if found := c.hogs(t); len(found) != 1 {
 		t.Fatalf("hogs = %v, want one", found)
 	}
-	if err := injector.Process.Kill(); err != nil { // SIGKILL: nothing of it can run any more
+	if err := injector.Process.Kill(); err != nil { // SIGKILL: no code of it can run any more
 		t.Fatal(err)
 	}
 	testcontainer.Eventually(t, "all that was held is free", func() error {
@@ -238,11 +238,11 @@ func TestHogEndsWithTheInjector(t *testing.T) {
 func TestHogEndsWithTheTarget(t *testing.T) {
 	c := newContainer(t, 16*mib)
 	injector := inject(t, percent("50%"), c.load(t))
-	c.Stop(t) // which removes its cgroups, so no process may be in them
+	c.Stop(t) // Stop removes its cgroups, so no process may be in them
 	if left := c.hogs(t); len(left) > 0 {
 		t.Errorf("hogs %v outlive the target", left)
 	}
-	clean(t, injector) // a target that is gone is cleaned
+	clean(t, injector) // a target that is gone counts as cleaned
 	clean(t, injector)
 }
 
@@ -287,7 +287,7 @@ func TestHogIsTheFirstToBeKilledAndHasPriority(t *testing.T) {
 	}
 	memberships := read(t, dir+"/cgroup")
 	if !strings.Contains(c.dir, "/memory/") {
-		return // version 2: there is one cgroup for everything
+		return // version 2 has one cgroup for everything
 	}
 	for line := range strings.Lines(memberships) {
 		controller := strings.Split(line, ":")[1]
@@ -298,8 +298,8 @@ func TestHogIsTheFirstToBeKilledAndHasPriority(t *testing.T) {
 	}
 }
 
-// Containers without a limit of their own share that of their pod: it is filled
-// once, not once by each.
+// Containers without a limit of their own share that of their pod. One hog fills it,
+// instead of one for each container.
 func TestContainersThatShareALimitGetOneHog(t *testing.T) {
 	c := newContainer(t, 16*mib)
 	if !strings.Contains(c.dir, "/memory/") {
@@ -327,8 +327,8 @@ func TestContainersThatShareALimitGetOneHog(t *testing.T) {
 	c.awaitInUse(t, "the pod", 60)
 }
 
-// rule 53: at level node no container is looked at; the hog is where the node's
-// first process is, which another process stands for.
+// rule 53: at level node no container is used. The hog is with the node's first process,
+// which another process replaces here.
 func TestNodeLevelFillsTheNode(t *testing.T) {
 	c := newContainer(t, 16*mib)
 	injection := injectionOn(c)
@@ -354,7 +354,7 @@ func TestNodeLevelFillsTheNode(t *testing.T) {
 	clean(t, injector)
 }
 
-// A node as it is: asked for less than it uses, nothing is added to it.
+// This test uses the real node: with a goal below its use, nothing is added to it.
 func TestTheNodeItselfIsMeasured(t *testing.T) {
 	injection := v1beta1.Injection{Level: v1beta1.LevelNode, Target: v1beta1.InjectionTarget{Name: "node"}}
 	injector := New(percent("1%"), &target.Target{Injection: injection}, nil)

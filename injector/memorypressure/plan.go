@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// guardPercent of every limit stays free: with less, a target that asks for
-	// more would have the kernel kill processes, and the whole container with them.
+	// guardPercent of every limit stays free. With less, a target that allocates more would
+	// have the kernel kill processes, and the whole container with them.
 	guardPercent = 5
-	// maxChunk is filled between two looks at what is in use.
+	// maxChunk is filled between two reads of the use, in bytes.
 	maxChunk = 32 << 20
 	pageSize = 4 << 10
 )
 
-// plan is what one hog is told: which share of the limit is to be in use, and
-// over which time that share is reached.
+// plan is the task of one hog: the share of the limit to fill, and the time over which to
+// reach it.
 type plan struct {
 	percent int
 	ramp    time.Duration
@@ -30,38 +30,38 @@ type plan struct {
 func (p plan) argument(dir string) string { return fmt.Sprintf("%d%% %s %s", p.percent, p.ramp, dir) }
 
 func parseArgument(text string) (p plan, dir string, err error) {
-	words := strings.SplitN(text, " ", 3)
-	if len(words) != 3 {
+	fields := strings.SplitN(text, " ", 3)
+	if len(fields) != 3 {
 		return plan{}, "", fmt.Errorf("%q: want a percentage, a duration and a cgroup", text)
 	}
-	if p.percent, err = (v1beta1.Percentage{Text: words[0]}).Value(); err != nil {
+	if p.percent, err = (v1beta1.Percentage{Text: fields[0]}).Value(); err != nil {
 		return plan{}, "", err
 	}
-	if p.ramp, err = time.ParseDuration(words[1]); err != nil {
+	if p.ramp, err = time.ParseDuration(fields[1]); err != nil {
 		return plan{}, "", err
 	}
-	return p, words[2], nil
+	return p, fields[2], nil
 }
 
-// level is one bound on the memory of a process: a cgroup with a limit, or the
-// node. What is in use is without what the kernel would take back first.
+// level is one bound on the memory of a process: a cgroup with a limit, or the node. used
+// excludes memory that the kernel would free first.
 type level struct {
 	name        string // the cgroup's directory; empty for the node
 	limit, used int64  // bytes
 }
 
-// room is how much may be added before too little is free; negative is how much
-// has to go.
+// room is how much may be added before too little is free. A negative value is how much
+// must be released.
 func (l level) room() int64 { return l.ceiling() - l.used }
 
-// ceiling is the most that may be in use.
+// ceiling is the largest use allowed.
 func (l level) ceiling() int64 { return share(l.limit, 100-guardPercent) }
 
 // share is a part of a limit. A node has fewer bytes than would overflow.
 func share(limit int64, percent int) int64 { return limit * int64(percent) / 100 }
 
-// binding is the level with the least limit: that limit is the one of which
-// percentages are. The first of equals counts.
+// binding returns the level with the lowest limit, to which percentages refer. The first of
+// equals counts.
 func binding(levels []level) level {
 	least := levels[0]
 	for _, l := range levels[1:] {
@@ -72,7 +72,7 @@ func binding(levels []level) level {
 	return least
 }
 
-// roomOf is what all levels together leave.
+// roomOf returns the room that all levels together leave.
 func roomOf(levels []level) int64 {
 	room := levels[0].room()
 	for _, l := range levels[1:] {
@@ -81,8 +81,8 @@ func roomOf(levels []level) int64 {
 	return room
 }
 
-// goal is what is to be in use, the target's own use included, so long after the
-// beginning; start is what was in use then.
+// goal is the wanted use this long after the beginning, the target's own use included.
+// start is the use at the beginning.
 func (p plan) goal(limit, start int64, elapsed time.Duration) int64 {
 	full := share(limit, p.percent)
 	if elapsed >= p.ramp || start >= full {
@@ -91,11 +91,11 @@ func (p plan) goal(limit, start int64, elapsed time.Duration) int64 {
 	return start + int64(float64(full-start)*(float64(elapsed)/float64(p.ramp)))
 }
 
-// slack is by how much the goal may be exceeded without anything being let go:
-// the kernel counts in batches.
+// slack is by how much the use may exceed the goal before memory is released: the kernel
+// counts in batches.
 func slack(limit int64) int64 { return max(limit/200, min(limit/50, 512<<10)) }
 
-// change is by how much a hog that holds so many bytes has to change them now, in
+// change returns by how much a hog that holds this many bytes must change them now, in
 // whole pages and at most one chunk up.
 func change(held, goal int64, levels []level) int64 {
 	bound := binding(levels)
@@ -105,16 +105,17 @@ func change(held, goal int64, levels []level) int64 {
 	}
 	by := min(gap, roomOf(levels), chunk(bound.limit))
 	if by < 0 {
-		by -= pageSize - 1 // away from zero: what has to go goes
+		by -= pageSize - 1 // away from zero: all of the excess is released
 	}
 	return max(by/pageSize*pageSize, -held)
 }
 
-// chunk is small enough for the target not to be overtaken between two looks.
+// chunk is so small that the hog cannot take the target's room between two reads of the
+// use.
 func chunk(limit int64) int64 { return max(min(limit/100, maxChunk), pageSize) }
 
-// notes tell what is not as asked for at the beginning, in sentences about the
-// target, which people call by name and which is in the cgroup own.
+// notes describes the differences from the parameters at the beginning, in sentences about
+// the target with this name, in the cgroup own.
 func (p plan) notes(name, own string, node bool, levels []level) []string {
 	var notes []string
 	bound := binding(levels)

@@ -15,11 +15,11 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// leastReached is how much of what was asked must be in use, in percent. The hog
-// follows the target, which may have taken more a moment ago.
+// leastReached is how much of the goal must be in use, in percent. The hog follows the
+// target, which may have taken more a moment ago.
 const leastReached = 90
 
-// Prove adds up what hogs hold, and what is in use where they are.
+// Prove adds up the memory of hogs, and the use of their places.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	percent, err := i.params.TargetPercent.Value()
 	if err != nil {
@@ -57,11 +57,11 @@ func (i *Injector) ramping() bool {
 	return i.params.RampDuration != nil && time.Since(i.began) < i.params.RampDuration.Duration
 }
 
-// leastHeld is what counts as held, in bytes: a hog that holds nothing has its own
-// memory, of which some is not in its program.
+// leastHeld is the least that counts as held, in bytes: an idle hog has its own memory, of
+// which some is not in its program.
 const leastHeld = 2 << 20
 
-// held is how much the hogs have beyond what the program itself takes.
+// held is how much memory the hogs have beyond that of the program itself.
 func (i *Injector) held() (int64, error) {
 	pids := i.hogs.Running()
 	if len(pids) == 0 {
@@ -81,5 +81,5 @@ func (i *Injector) held() (int64, error) {
 	return all, nil
 }
 
-// ownMemory is what the runtime of a hog has for itself, about.
+// ownMemory is about what the runtime of a hog uses, in bytes.
 const ownMemory = 3 << 20

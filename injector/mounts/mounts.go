@@ -1,5 +1,5 @@
-// Package mounts reads what the kernel tells of mounted filesystems. It promises
-// to change nothing.
+// Package mounts reads the kernel's tables of mounted filesystems. It promises to change
+// nothing.
 package mounts
 
 import (
@@ -22,11 +22,11 @@ type Mount struct {
 	Kind    string
 	Source  string
 	Options string // of the filesystem
-	// Shared is true when what is mounted on it is mounted for others as well.
+	// Shared is true when mounts on it appear in other namespaces as well.
 	Shared bool
 }
 
-// Of lists the mounts that a process sees. dir is the process's below /proc.
+// Of lists the mounts that a process sees. dir is the process's directory below /proc.
 func Of(dir string) ([]Mount, error) {
 	file, err := os.Open(filepath.Join(dir, "mountinfo"))
 	if err != nil {
@@ -45,7 +45,7 @@ func Read(file io.Reader) ([]Mount, error) {
 	return Parse(string(table)), nil
 }
 
-// Parse reads a mountinfo file. What is no line of one is left out.
+// Parse reads a mountinfo file. It ignores malformed lines.
 func Parse(table string) []Mount {
 	var all []Mount
 	for line := range strings.Lines(table) {
@@ -73,7 +73,7 @@ func Find(table, id string) (Mount, error) {
 	return Mount{}, fmt.Errorf("mount %q is not among the target's mounts", id)
 }
 
-// ID reads a mount's number out of a /proc/<pid>/fdinfo file.
+// ID reads a mount's number from a /proc/<pid>/fdinfo file.
 func ID(info string) string {
 	for line := range strings.Lines(info) {
 		if id, found := strings.CutPrefix(line, "mnt_id:"); found {
@@ -83,7 +83,7 @@ func ID(info string) string {
 	return ""
 }
 
-// Upper is the directory that takes the writes of an overlay.
+// Upper returns the directory that receives the writes of an overlay.
 func (m Mount) Upper() (string, bool) {
 	if m.Kind != "overlay" {
 		return "", false
@@ -96,7 +96,7 @@ func (m Mount) Upper() (string, bool) {
 	return "", false
 }
 
-// unescape undoes the kernel's "\040" for a blank and its like.
+// unescape undoes the kernel's escapes, such as "\040" for a blank.
 func unescape(word string) string {
 	var plain strings.Builder
 	for i := 0; i < len(word); i++ {

@@ -14,11 +14,11 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Audit lists every filter and program on this node that carries Squall's mark,
-// of whatever disruption and whether its injector lives or not, in all network
-// namespaces that a process below proc is in. A program's name has no room for
-// UIDs: whose it is, is found among the known injections. It changes nothing. It
-// goes on after an error and returns what it found next to it.
+// Audit lists every filter and program with Squall's mark on this node: of any disruption,
+// with or without a running injector. It searches all network namespaces of the processes
+// below proc. A program's name has no room for UIDs, so Audit finds its disruption among
+// the known injections. It changes nothing. After an error it continues, and returns what
+// it found with the error.
 func Audit(ctx context.Context, proc string, known []v1beta1.Injection) ([]v1beta1.Mark, error) {
 	var marks []v1beta1.Mark
 	err := target.EachNetns(ctx, proc, func(netns target.Netns) error {
@@ -62,7 +62,8 @@ func auditQueues(netns target.Netns, known []v1beta1.Injection) ([]v1beta1.Mark,
 	return marks, errors.Join(linksErr, tablesErr)
 }
 
-// ownerOf says which injection an object is of, as far as that can be told.
+// ownerOf returns the injection of an object, as far as the object or the known injections
+// show it.
 func ownerOf(o attach.Object, known []v1beta1.Injection) v1beta1.Mark {
 	owner := v1beta1.Mark{Kind: v1beta1.KindNetwork}
 	if disruption, target, found := o.UIDs(); found {
@@ -77,8 +78,8 @@ func ownerOf(o attach.Object, known []v1beta1.Injection) v1beta1.Mark {
 	return owner
 }
 
-// Left lists what of this injection is in the target's network namespaces,
-// found by looking there and not by remembering.
+// Left lists what of this injection is in the target's network namespaces. It searches
+// there and uses no state of the process.
 func (i *Injector) Left(context.Context) ([]string, error) {
 	netnses, err := i.target.Netnses()
 	if errors.Is(err, target.ErrGone) {

@@ -10,8 +10,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// cgroupsOf finds the version 2 cgroup of each container, by which its packets
-// are known.
+// cgroupsOf finds the version 2 cgroup of each container, which identifies its packets.
 func cgroupsOf(t *target.Target) ([]string, error) {
 	var dirs []string
 	for _, container := range t.Containers {

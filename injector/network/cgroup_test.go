@@ -50,7 +50,7 @@ func TestOnlySomeContainersAreDisturbed(t *testing.T) {
 			"the cgroup above containers": {filepath.Dir(meant), 0},
 		} {
 			if hasControllers(test.cgroup) {
-				continue // version 2 lets no process be there
+				continue // version 2 allows no process there
 			}
 			if got := lostFrom(t, w, test.cgroup, 50); got != test.want {
 				t.Errorf("%s: %d of 50 lost, want %d", name, got, test.want)
@@ -60,8 +60,8 @@ func TestOnlySomeContainersAreDisturbed(t *testing.T) {
 	})
 }
 
-// A packet that arrives has no socket yet where links see it: without a port it is
-// judged where a socket receives it.
+// When links see an arriving packet, it has no socket yet. Without a port it is judged
+// where a socket receives it.
 func TestOnlySomeContainersStopReceiving(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		w.injection.Target.SomeContainers = true
@@ -89,8 +89,8 @@ func TestOnlySomeContainersStopReceiving(t *testing.T) {
 	})
 }
 
-// receivedBy sends datagrams from the host to a process in a cgroup, which says
-// how many arrive.
+// receivedBy sends datagrams from the host to a process in a cgroup, which counts those
+// that arrive.
 func receivedBy(t *testing.T, w *world, cgroup string, count int) string {
 	t.Helper()
 	must(t, os.MkdirAll(cgroup, 0o755))
@@ -124,8 +124,8 @@ func receivedBy(t *testing.T, w *world, cgroup string, count int) string {
 	return strings.TrimSpace(line)
 }
 
-// A node may show only the part of its hierarchy that is its own, as one does
-// that is a container itself.
+// A node may show only its own part of its hierarchy, as a node does that is itself a
+// container.
 func TestContainersBelowAPartOfTheHierarchy(t *testing.T) {
 	w := newWorld(t)
 	w.injection.Target.SomeContainers = true
@@ -148,7 +148,7 @@ func TestContainersBelowAPartOfTheHierarchy(t *testing.T) {
 	clean(t, i)
 }
 
-// The pod lives in its node's network: everybody else there must not notice.
+// The pod uses its node's network. Other programs there must not notice the disruption.
 func TestPodInTheNodesNetworkIsDisturbedAlone(t *testing.T) {
 	w := newWorld(t)
 	w.injection.Target.PodIPs = []string{nodeIPv4}
@@ -162,8 +162,8 @@ func TestPodInTheNodesNetworkIsDisturbedAlone(t *testing.T) {
 	clean(t, i)
 }
 
-// What a pod in its node's network is sent comes by the node's own link. By the
-// others come the packets of the node's other pods, to any port.
+// Packets to a pod in its node's network arrive by the node's own link. Other links carry
+// the packets of the node's other pods, to any port.
 func TestIngressOfAPodInTheNodesNetworkLeavesOtherPodsAlone(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		const otherPod = "10.9.7.2"
@@ -261,7 +261,7 @@ func TestNodeLevelKeepsTheNodeReachable(t *testing.T) {
 	})
 }
 
-// A node that loses everything still hears that its disruption is to end.
+// A node that loses all packets still receives the request to end its disruption.
 func TestNodeLevelLeavesTheKubeletItsConnection(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		w.injection.Level, w.injection.Target.Containers = v1beta1.LevelNode, nil
@@ -290,18 +290,18 @@ func TestNodeLevelLeavesTheKubeletItsConnection(t *testing.T) {
 
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, DisableDefaultAllowedHosts: true,
 			Hosts: []v1beta1.NetworkHost{{}, {Flow: "ingress"}, {Host: hostIPv4, Port: port}}}, try)
-		says := func(from, to net.Conn, word string) {
+		sends := func(from, to net.Conn, word string) {
 			t.Helper()
 			must(t, errors.Join(from.SetDeadline(time.Now().Add(30*time.Second)), to.SetDeadline(time.Now().Add(30*time.Second))))
 			_, err := from.Write([]byte(word))
 			must(t, err)
-			heard := make([]byte, len(word))
-			if _, err := io.ReadFull(to, heard); err != nil || string(heard) != word {
-				t.Errorf("heard %q, %v, want %q", heard, err, word)
+			received := make([]byte, len(word))
+			if _, err := io.ReadFull(to, received); err != nil || string(received) != word {
+				t.Errorf("received %q, %v, want %q", received, err, word)
 			}
 		}
-		says(watch, server, "list pods")
-		says(server, watch, "one is to end")
+		sends(watch, server, "list pods")
+		sends(server, watch, "one is to end")
 		if !w.connects(t, hostIPv4, port) {
 			t.Error("the kubelet cannot connect anew")
 		}
@@ -339,7 +339,7 @@ func lostFrom(t *testing.T, w *world, cgroup string, count int) int {
 	return got
 }
 
-// hasControllers tells whether a cgroup gives controllers to those below it.
+// hasControllers is true if a cgroup enables controllers for its children.
 func hasControllers(cgroup string) bool {
 	given, _ := os.ReadFile(filepath.Join(cgroup, "cgroup.subtree_control"))
 	return strings.TrimSpace(string(given)) != ""

@@ -33,8 +33,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// What somebody else put on the link is there afterwards, byte for byte, and
-// works meanwhile, though it would end the packet's way before us.
+// Foreign qdiscs and filters on the link stay byte for byte. They work meanwhile, though
+// they end the packet's path ahead of our programs.
 func TestForeignQdiscsAndFiltersSurvive(t *testing.T) {
 	everyMechanismOn(t, func(t *testing.T, w *world) {
 		link := w.link(t)
@@ -90,7 +90,7 @@ func TestForeignIngressQdiscHoldsIngressFilters(t *testing.T) {
 	})
 }
 
-// rule 58: a link that refuses must not leave the others disturbed.
+// rule 58: after a link refuses, the others must be clean.
 func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	runTC(t, w, "qdisc add dev "+linkName+" ingress")
@@ -109,8 +109,8 @@ func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	clean(t, i)
 }
 
-// rule 58: the injector died between the clsact and its filter, so that only the
-// journal knows whose the clsact is.
+// rule 58: the injector died between the clsact and its filter, so that only the journal
+// shows that the clsact is ours.
 func TestCleanAfterDeathBetweenClsactAndFilter(t *testing.T) {
 	w := newWorld(t)
 	before := state(t, w.target)
@@ -168,8 +168,8 @@ func TestKilledInjectorIsCleanedFromTheJournalByClsBPF(t *testing.T) {
 	}
 }
 
-// The clsact was made for the first disruption, is used by the second, and goes
-// with the last.
+// The clsact was made for the first disruption, is used by the second, and is removed with
+// the last.
 func TestTwoDisruptionsShareAClsact(t *testing.T) {
 	w := newWorld(t)
 	before := state(t, w.target)
@@ -251,7 +251,7 @@ func TestAuditFindsWhatADeadInjectorLeft(t *testing.T) {
 	})
 }
 
-// marksOf are the marks of one injection that an audit of the node finds.
+// marksOf returns the marks of one injection that an audit of the node finds.
 func marksOf(t *testing.T, injection v1beta1.Injection) []v1beta1.Mark {
 	t.Helper()
 	marks, err := Audit(context.Background(), "", []v1beta1.Injection{injection})
@@ -259,8 +259,7 @@ func marksOf(t *testing.T, injection v1beta1.Injection) []v1beta1.Mark {
 	return slices.DeleteFunc(marks, func(m v1beta1.Mark) bool { return m.Disruption.UID != injection.Disruption.UID })
 }
 
-// A clsact of ours that lost its filters is left too; one that somebody else
-// uses is not.
+// Left lists a clsact of ours without filters too, but not one that another program uses.
 func TestLeftFindsAnEmptyClsact(t *testing.T) {
 	w := newWorld(t)
 	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
@@ -289,8 +288,8 @@ func TestProbeNamesWhatWorks(t *testing.T) {
 	}
 }
 
-// cleanFromJournal cleans as another process does that knows the injection and
-// the journal only.
+// cleanFromJournal cleans like another process that knows only the injection and the
+// journal.
 func (w *world) cleanFromJournal(t *testing.T) {
 	t.Helper()
 	j, err := journal.Reopen(w.journals, w.injection)
@@ -311,8 +310,8 @@ func (w *world) link(t *testing.T) netlink.Link {
 // foreignPayload is the size of the datagrams that the foreign filter drops.
 const foreignPayload = 1234
 
-// addForeignFilter adds one that drops datagrams of a certain size, lets all
-// others pass, and lets no later filter see anything.
+// addForeignFilter adds a filter that drops datagrams of a certain size and passes all
+// others. It ends the run of filters, so that no later filter sees a packet.
 func addForeignFilter(t *testing.T, w *world, link netlink.Link, parent uint32) {
 	t.Helper()
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "foreign", Type: ebpf.SchedCLS, License: "MIT",
@@ -342,7 +341,7 @@ func runTC(t *testing.T, w *world, command string) {
 	}))
 }
 
-// childTask is what a child of the test injects until it is killed.
+// childTask is the injection that a child of the test holds until it is killed.
 type childTask struct {
 	Injection v1beta1.Injection
 	Mechanism string
@@ -408,7 +407,8 @@ func TestMain(m *testing.M) {
 	io.Copy(io.Discard, os.Stdin) // until it is killed, or its parent dies
 }
 
-// send is another child: 50 datagrams from the namespace and cgroup it is in.
+// send is the program of another child: it sends 50 datagrams from its namespace and
+// cgroup.
 func send(address string) {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
@@ -421,8 +421,8 @@ func send(address string) {
 	}
 }
 
-// receiveUntilEOF is a third one: it says how many datagrams came until its input
-// ended and no more come.
+// receiveUntilEOF is the program of a third child. It prints how many datagrams arrived
+// before its input ended, and until no more arrived.
 func receiveUntilEOF(address string) {
 	conn, err := net.ListenPacket("udp", address)
 	if err != nil {

@@ -52,9 +52,8 @@ func flippedBits(payload, want []byte) int {
 // sight is what a packet socket saw of one datagram.
 type sight struct{ copies, damaged int }
 
-// watch collects the datagrams to a port that a packet socket in the namespace
-// at netns sees arriving. The sights are to be read after stop, which returns
-// when no more come.
+// watch collects the datagrams to a port that a packet socket sees arriving in the
+// namespace at netns. The sights may be read after stop, which returns when no more arrive.
 type watch struct {
 	fd       int
 	mutex    sync.Mutex
@@ -125,8 +124,8 @@ func (w *watch) stop() map[uint32]sight {
 	return w.sights
 }
 
-// sendNumbered sends datagrams 0 to count, and returns those whose payload the receiver's
-// socket got as it was, and how many it got otherwise.
+// sendNumbered sends datagrams 0 to count. It returns those that the receiver's socket got
+// unchanged, and how many it got changed.
 func sendNumbered(t *testing.T, tr traffic) (good map[uint32]int, bad int) {
 	t.Helper()
 	good = map[uint32]int{}
@@ -139,7 +138,7 @@ func sendNumbered(t *testing.T, tr traffic) (good map[uint32]int, bad int) {
 		}
 	})
 	r.send(t, tr, func(n int) []byte { return numbered(uint32(n), tr.payload) })
-	r.total(t, math.MaxInt) // some come twice: how many come in the end is not known
+	r.total(t, math.MaxInt) // some arrive twice, so the total is unknown
 	r.close()
 	return good, bad
 }
@@ -153,13 +152,12 @@ func inBounds(t *testing.T, what string, got, of, percent int) {
 	}
 }
 
-// luckyChecksums is how many of a few thousand wrong checksums may fit by chance:
-// one in 65,536 does, so that it is exceeded once in a million measurements.
+// luckyChecksums is how many of a few thousand wrong checksums may match by chance. One in
+// 65,536 does, so one measurement in a million exceeds this bound.
 const luckyChecksums = 2
 
-// The shares are measured by a packet socket at the far end of the cable, which
-// sees what the target sent, and by the receiver's socket, which must not get a
-// damaged datagram.
+// A packet socket at the far end of the cable, which sees what the target sent, measures
+// the shares. The receiver's socket must not get a damaged datagram.
 func TestSharesOfWhatGoesOut(t *testing.T) {
 	const count = 3000
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
@@ -211,7 +209,7 @@ func TestSharesOfWhatGoesOut(t *testing.T) {
 	})
 }
 
-// Two programs that copy each other's copies would never end.
+// Two programs that copied each other's copies would never end.
 func TestTwoThatDuplicateMakeFour(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		params := v1beta1.NetworkDisruption{Duplicate: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4, Port: 7000}}}
@@ -232,7 +230,7 @@ func TestTwoThatDuplicateMakeFour(t *testing.T) {
 	})
 }
 
-// What comes in is disturbed before the target's own sockets, whoever sent it.
+// Arriving packets are disrupted before the target's own sockets, whatever their sender.
 func TestSharesOfWhatComesIn(t *testing.T) {
 	const count = 3000
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
@@ -274,7 +272,7 @@ func TestSharesOfWhatComesIn(t *testing.T) {
 	})
 }
 
-// wrongChecksums is how many datagrams a namespace has thrown away for that.
+// wrongChecksums is how many datagrams a namespace has dropped for a wrong checksum.
 func wrongChecksums(t *testing.T, netns string) int {
 	t.Helper()
 	pid := strings.Split(netns, "/")[2]
@@ -302,8 +300,8 @@ func wrongChecksums(t *testing.T, netns string) int {
 	return 0
 }
 
-// The kernel hands many segments of a stream to the link as one packet, on whose
-// checksum it has not begun: what of it is damaged must not reach the receiver.
+// The kernel hands many segments of a stream to the link as one packet, before it computes
+// the checksum. The damaged part must not reach the receiver.
 func TestStreamArrivesWholeThoughPacketsAreCorrupted(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Corrupt: 10, Duplicate: 10, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4}, {Host: hostIPv4, Port: 0, Flow: "ingress"}}}, try)

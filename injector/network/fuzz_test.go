@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The file with the addresses of services is written by others: it is a list as a
-// whole, of nothing but what hosts are made of, or an error.
+// Other programs write the file with the addresses of services. parseHosts returns its
+// whole list of hosts, or an error.
 func FuzzParseHosts(f *testing.F) {
 	for _, seed := range []string{
 		`[]`, `null`, `[{"host":"10.0.0.1","port":53,"protocol":"udp","flow":"egress"}]`, `[{"host":"10.0.0.0/8"},{"host":"::1"}]`,

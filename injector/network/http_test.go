@@ -11,7 +11,7 @@ import (
 	"github.com/squall-chaos/squall/injector/attach"
 )
 
-// answers tells whether a request arrives and is echoed before the limit.
+// answers is true if a request arrives and is echoed before the limit.
 func answers(t *testing.T, conn net.Conn, request string, limit time.Duration) bool {
 	t.Helper()
 	must(t, conn.SetDeadline(time.Now().Add(limit)))

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-chaos/squall/injector/classifier"
 )
 
-// startFollowingLinks keeps the programs on all links of the namespaces, also on
-// those that come later, until Clean.
+// startFollowingLinks attaches the programs to all links of the namespaces, also to new
+// ones, until Clean.
 func (i *Injector) startFollowingLinks(ctx context.Context) {
 	for at := range i.namespaces {
 		i.upkeep.Go(func() {
@@ -24,11 +24,11 @@ func (i *Injector) startFollowingLinks(ctx context.Context) {
 	}
 }
 
-// followLinks returns when it is time to subscribe anew: the kernel could not tell
-// of every change, the subscription was refused, or ctx is done.
+// followLinks returns when it must subscribe again. Either the kernel dropped notices, the
+// subscription was refused, or ctx is done.
 func (i *Injector) followLinks(ctx context.Context, n *namespace) {
 	done := make(chan struct{})
-	// Without a subscription there are no notices, and nobody to end.
+	// Without a subscription there are no notices, and nothing to close.
 	notices, err := attach.Subscribe(n.Netns, done)
 	if err == nil {
 		defer func() {
@@ -38,7 +38,7 @@ func (i *Injector) followLinks(ctx context.Context, n *namespace) {
 		}()
 	}
 	for {
-		// What came before the subscription is found by looking.
+		// A search finds links from before the subscription.
 		failed := i.extend(n) != nil || notices == nil
 		var again <-chan time.Time
 		if failed {
@@ -47,8 +47,8 @@ func (i *Injector) followLinks(ctx context.Context, n *namespace) {
 		select {
 		case <-ctx.Done():
 			return
-		case _, told := <-notices:
-			if !told {
+		case _, open := <-notices:
+			if !open {
 				return
 			}
 		case <-again:
@@ -59,8 +59,7 @@ func (i *Injector) followLinks(ctx context.Context, n *namespace) {
 	}
 }
 
-// extend attaches the programs to links that are new, and forgets those that
-// are gone.
+// extend attaches the programs to new links, and forgets links that are gone.
 func (i *Injector) extend(n *namespace) error {
 	c, err := attach.Open(n.Netns)
 	if err != nil {
@@ -86,9 +85,9 @@ func (i *Injector) extend(n *namespace) error {
 	return err
 }
 
-// extendTo attaches the programs of a point to the hooks that it has not yet.
+// extendTo attaches the programs of a point to the hooks that lack them.
 func extendTo(wanted []attach.Hook, p *attach.Point, attached attach.Attachment) error {
-	// What is gone is forgotten: a link that comes may have its number.
+	// Hooks that are gone are forgotten: a new link may get the same number.
 	p.Hooks = slices.DeleteFunc(p.Hooks, func(h attach.Hook) bool { return !slices.Contains(wanted, h) })
 	var errs []error
 	for _, hook := range wanted {

@@ -29,7 +29,7 @@ func TestLinksThatComeLaterAreDisturbed(t *testing.T) {
 		}}, try)
 		out := traffic{from: w.target, to: w.peer, address: "10.8.0.1", port: 7000, count: 20}
 		in := traffic{from: w.peer, to: w.target, address: "10.8.0.2", port: 8000, count: 20}
-		for range 2 { // one that comes, goes, and comes again
+		for range 2 { // a link that appears, disappears, and appears again
 			w.addCable(t, "later0", "10.8.0.2/24", "10.8.0.1/24")
 			for name, tr := range map[string]traffic{"goes out": out, "comes in": in} {
 				testcontainer.Eventually(t, "what "+name+" by the new link is dropped", func() error {
@@ -82,12 +82,12 @@ func (w *world) addCable(t *testing.T, name, targetAddress, peerAddress string) 
 		}
 		return nil
 	})
-	// A neighbor that is asked for in vain loses packets as a disruption does.
+	// A neighbour whose address cannot be resolved loses packets like a disruption.
 	know(t, peer, "far-"+name, inside, name, targetAddress)
 	know(t, inside, name, peer, "far-"+name, peerAddress)
 }
 
-// know tells one end of a cable the hardware address of the other.
+// know gives one end of a cable the hardware address of the other.
 func know(t *testing.T, c attach.Conn, name string, other attach.Conn, otherName, otherAddress string) {
 	t.Helper()
 	link, err := c.LinkByName(name)
@@ -109,7 +109,7 @@ func (w *world) removeCable(t *testing.T, name string) {
 	must(t, peer.LinkDel(link))
 }
 
-// What has no ports is disturbed in either direction, too.
+// Packets without ports are disrupted in either direction, too.
 func TestPingsAreDropped(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		for _, flow := range []string{"egress", "ingress"} {
@@ -130,8 +130,8 @@ func TestPingsAreDropped(t *testing.T) {
 	})
 }
 
-// answered pings an address and returns how many answers come. It waits long for as
-// many as are wanted, and a moment for more.
+// answered pings an address and returns how many answers arrive. It waits long for as many
+// as are wanted, and a moment for more.
 func answered(t *testing.T, netns, address string, count, wanted int) int {
 	t.Helper()
 	network, request, reply, header := "ip4:icmp", byte(8), byte(0), 20
@@ -149,7 +149,7 @@ func answered(t *testing.T, netns, address string, count, wanted int) int {
 		if request == 8 {
 			binary.BigEndian.PutUint16(echo[2:], ^(uint16(request)<<8 + 0x5155 + uint16(n)))
 		}
-		// A raw socket of IPv6 is told of what is dropped on its way out.
+		// The kernel reports drops on the way out to a raw socket of IPv6.
 		if _, err := conn.Write(echo); err != nil && !errors.Is(err, unix.ENOBUFS) {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func answered(t *testing.T, netns, address string, count, wanted int) int {
 		must(t, conn.SetReadDeadline(time.Now().Add(patience)))
 		size, err := conn.Read(buffer)
 		if err != nil {
-			return got // no more come
+			return got // no more arrive
 		}
 		at := 0
 		if size >= header+8 {
@@ -176,8 +176,8 @@ func answered(t *testing.T, netns, address string, count, wanted int) int {
 	}
 }
 
-// There is no subscription to end where the target is gone, and Clean waits for
-// whoever follows its links.
+// Without the target there is no subscription to end, and Clean still waits for
+// followLinks.
 func TestFollowingLinksEndsAlsoWithoutASubscription(t *testing.T) {
 	i := &Injector{retryEvery: time.Hour}
 	n := namespace{Point: attach.Point{Netns: filepath.Join(t.TempDir(), "gone")}}

@@ -1,11 +1,10 @@
 //go:build linux
 
-// Package network disturbs the packets of a target: it drops, corrupts or
-// duplicates a share of those that its rules match, by BPF programs on the target's
-// network links, and has them wait in queues beside the links. It
-// promises that no qdisc, filter or program of anybody else is changed, that a
-// target stays reachable for its node, and that Clean leaves the links as they
-// were. Where the kernel can, the programs end with the injector, however it dies.
+// Package network disrupts the packets of a target. BPF programs on the target's network
+// links drop, corrupt or duplicate a share of the packets that its rules match. Queues
+// beside the links delay packets. The package promises to change no foreign qdisc, filter
+// or program. A target stays reachable for its node, and Clean leaves the links as they
+// were. Where the kernel can, the programs end with the injector, also when it is killed.
 package network
 
 import (
@@ -29,58 +28,58 @@ import (
 )
 
 const (
-	// refreshEvery is how often names are resolved again.
+	// refreshEvery is the interval at which names are resolved again.
 	refreshEvery = time.Minute
-	// lookEvery is how often it is looked whether services have other addresses.
+	// lookEvery is the interval at which the addresses of services are read again.
 	lookEvery = time.Second
-	// surveyEvery is how often the routes are read again.
+	// surveyEvery is the interval at which the routes are read again.
 	surveyEvery = 5 * time.Second
-	// retryEvery is how long after a failure new links are looked for again, and
-	// such addresses taken over.
+	// retryEvery is the pause after a failed search for links, or a failed change to new
+	// addresses.
 	retryEvery = 10 * time.Second
 )
 
-// Injector disturbs the packets of one target.
+// Injector disrupts the packets of one target.
 type Injector struct {
 	params  v1beta1.NetworkDisruption
 	target  *target.Target
 	journal *journal.Journal
 
-	// refreshEvery, lookEvery, surveyEvery, retryEvery and mechanisms are what tests change.
+	// Tests change refreshEvery, lookEvery, surveyEvery, retryEvery and mechanisms.
 	refreshEvery, lookEvery, surveyEvery, retryEvery time.Duration
 	mechanisms                                       []attach.Mechanism
 
 	namespaces []namespace
-	queues     queues // how packets wait
+	queues     queues // the mechanisms that delay packets
 	hostsFile  hostsFile
 	facts      facts
-	// mutex guards facts, and what is in namespaces, while the upkeep runs.
+	// mutex guards facts, and the contents of namespaces, while the upkeep runs.
 	mutex      sync.Mutex
 	stopUpkeep context.CancelFunc
 	upkeep     sync.WaitGroup
 }
 
-// facts are what rules depend on and what changes while they are in force.
+// facts are the inputs of rules that change while the rules are in force.
 type facts struct {
 	addresses map[rule.Name][]netip.Addr // of names
-	hosts     []v1beta1.NetworkHost      // that services and cloud stand for
-	// controlPlane is whom the kubelet of a node that is the target talks to.
+	hosts     []v1beta1.NetworkHost      // the hosts of services and cloud
+	// controlPlane has the peers of the kubelet's connections if a node is the target.
 	controlPlane []netip.AddrPort
 }
 
-// namespace is one network namespace of the target and what was put there.
+// namespace is one network namespace of the target and what was attached there.
 type namespace struct {
 	attach.Point
 
 	rules []classifier.Rule
-	// own are the addresses of a pod in its node's network: what enters by links
-	// without them is others'. Empty for any other target.
+	// own are the addresses of a pod in its node's network. Packets by links without them
+	// belong to others. Empty for any other target.
 	own      []netip.Addr
 	request  *classifier.Request // nil if any packet is meant
 	dirs     []string            // of the cgroups that are meant; none: all packets are
-	cgroups  *classifier.Cgroups // the same, as the kernel knows them
+	cgroups  *classifier.Cgroups // the same, as kernel objects
 	flows    *ebpf.Map           // nil if no rule asks for the state of connections
-	counts   *classifier.Counts  // of what its programs do
+	counts   *classifier.Counts  // of the actions of its programs
 	attached attach.Attachment
 	sockets  sockets
 	queue    *queue // nil if no packet waits
@@ -95,10 +94,10 @@ func New(params v1beta1.NetworkDisruption, t *target.Target, j *journal.Journal)
 	}
 }
 
-// Inject resolves the names, decides the rules and puts them into force. It
-// changes nothing when it fails, and says so. From then on it resolves the
-// names again every minute, looks whom the kubelet of a node talks to, follows services and disturbs links that come, until
-// Clean.
+// Inject resolves the names, decides the rules and puts them into force. If it fails, it
+// changes nothing, and the error includes that. Until Clean it resolves the names again
+// every minute, reads the connections of a node's kubelet, follows services and disrupts
+// new links.
 func (i *Injector) Inject(ctx context.Context) error {
 	namespaces, err := i.planWithQueues(ctx)
 	if err != nil {
@@ -113,9 +112,9 @@ func (i *Injector) Inject(ctx context.Context) error {
 	return nil
 }
 
-// Clean takes off what Inject put on, in this process or, by its mark and the
-// journal, in one that has died. It is idempotent and goes on after an error;
-// a target that is gone is clean.
+// Clean removes what Inject added, in this process or, by its mark and the journal, in one
+// that has died. It is idempotent and continues after an error. For a target that is gone
+// it returns nil.
 func (i *Injector) Clean(context.Context) error {
 	if i.stopUpkeep != nil {
 		i.stopUpkeep()
@@ -125,7 +124,7 @@ func (i *Injector) Clean(context.Context) error {
 	for _, n := range i.namespaces {
 		errs = append(errs, n.attached.Detach(), n.sockets.links.Detach())
 		if n.queue != nil {
-			errs = append(errs, n.queue.takeOff())
+			errs = append(errs, n.queue.remove())
 		}
 		n.close()
 	}
@@ -149,7 +148,7 @@ func (i *Injector) planWithQueues(ctx context.Context) ([]namespace, error) {
 	if err != nil {
 		return nil, refusedQueues(i.target, err)
 	}
-	// A target that is gone is told as such, not as a name that does not resolve.
+	// A target that is gone is reported as gone, not as a name that does not resolve.
 	if _, err := i.target.Netnses(); err != nil {
 		return nil, err
 	}
@@ -171,7 +170,7 @@ func (i *Injector) planWithQueues(ctx context.Context) ([]namespace, error) {
 	return i.plan(queues, i.facts)
 }
 
-// plan decides everything and changes nothing.
+// plan decides the rules and changes nothing.
 func (i *Injector) plan(queues queues, known facts) ([]namespace, error) {
 	netnses, err := i.target.Netnses()
 	if err != nil {
@@ -213,7 +212,7 @@ func (i *Injector) planNamespace(n *namespace, known facts) error {
 		return err
 	}
 	if site.Level == v1beta1.LevelPod {
-		rules = append(orders(), rules...)
+		rules = append(controlConnection(), rules...)
 	}
 	n.rules = classifier.Unqueued(rules)
 	if site.Level == v1beta1.LevelPod && site.NodeNetwork {
@@ -239,7 +238,7 @@ func (i *Injector) planNamespace(n *namespace, known facts) error {
 	return err
 }
 
-// hooks are where the programs of the namespace belong now.
+// hooks lists where the programs of the namespace belong now.
 func (n *namespace) hooks(c attach.Conn, links []attach.Link, level v1beta1.Level) ([]attach.Hook, error) {
 	all := attach.Hooks(links, level, n.directions(n.rules))
 	if len(n.own) == 0 {
@@ -252,30 +251,31 @@ func (n *namespace) hooks(c attach.Conn, links []attach.Link, level v1beta1.Leve
 	return attach.IngressAt(all, links, carried, n.own), nil
 }
 
-// orders are the packets between another injector and an application of the target.
-func orders() []classifier.Rule {
+// controlConnection returns the rules for packets between another injector and an application
+// of the target.
+func controlConnection() []classifier.Rule {
 	var rules []classifier.Rule
 	for _, loopback := range target.Loopback {
 		m := classifier.Match{Direction: classifier.Egress, Remote: loopback, Protocol: classifier.TCP}
 		to, from := m, m
-		from.SourcePort, to.Port = target.OrdersPort, target.OrdersPort
+		from.SourcePort, to.Port = target.ControlConnectionPort, target.ControlConnectionPort
 		rules = append(rules, classifier.Rule{Match: from}, classifier.Rule{Match: to})
 	}
 	return rules
 }
 
-// attach loads the programs of a namespace and attaches them by the first mechanism
-// that the kernel takes: whether it does is only known by trying.
+// attach loads the programs of a namespace and attaches them by the first mechanism that
+// the kernel accepts. Only a try shows whether it does.
 func (i *Injector) attach(n namespace) error {
 	if err := n.prepare(); err != nil {
 		n.close()
 		return refused(i.target, err)
 	}
-	// The queues come first, so that packets are judged before they wait.
+	// The queues are added first, so that packets are judged before they wait.
 	if n.queue != nil {
-		if err := n.queue.putOn(n.cgroups); err != nil {
+		if err := n.queue.add(n.cgroups); err != nil {
 			n.close()
-			return errors.Join(err, n.queue.takeOff())
+			return errors.Join(err, n.queue.remove())
 		}
 	}
 	var errs []error
@@ -283,7 +283,7 @@ func (i *Injector) attach(n namespace) error {
 		attached, err := try(n.Point)
 		if err == nil {
 			n.attached = attached
-			// Clean takes off also what is done by half.
+			// Clean also removes what is attached in part.
 			err := n.sockets.attach(n.dirs)
 			i.namespaces = append(i.namespaces, n)
 			return err
@@ -292,12 +292,12 @@ func (i *Injector) attach(n namespace) error {
 	}
 	n.close()
 	if n.queue != nil {
-		errs = append(errs, n.queue.takeOff())
+		errs = append(errs, n.queue.remove())
 	}
 	return refused(i.target, errs...)
 }
 
-// prepare puts into the kernel what is attached afterwards.
+// prepare loads into the kernel what is attached afterwards.
 func (n *namespace) prepare() (err error) {
 	if n.counts, err = classifier.NewCounts(); err != nil {
 		return err
@@ -321,7 +321,7 @@ func (n *namespace) prepare() (err error) {
 	return nil
 }
 
-// close gives back what the kernel keeps as long as it is attached.
+// close releases what the kernel keeps until it is detached.
 func (n namespace) close() {
 	n.Programs.Close()
 	n.cgroups.Close()
@@ -334,8 +334,7 @@ func (n namespace) close() {
 	}
 }
 
-// load puts a program for each direction of the rules into the kernel that is
-// judged on links. It attaches none.
+// load loads a program for each direction of the rules that links judge. It attaches none.
 func (n namespace) load(rules []classifier.Rule) (attach.Programs, error) {
 	instructions := map[classifier.Direction]asm.Instructions{}
 	for _, direction := range n.directions(rules) {

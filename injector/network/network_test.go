@@ -16,7 +16,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// everyMechanism runs a test once for each, forced.
+// everyMechanism runs a test once with each mechanism, forced.
 func everyMechanism(t *testing.T, test func(t *testing.T, w *world, try attach.Mechanism)) {
 	everyMechanismOn(t, func(*testing.T, *world) {}, test)
 }

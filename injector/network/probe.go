@@ -15,9 +15,9 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Probe tries each mechanism in a network namespace of its own, which it throws
-// away, and says which the kernel takes. If it takes none, the error is the one
-// that an injection would meet. It needs neither target nor journal.
+// Probe tries each mechanism in a network namespace of its own, which it discards, and
+// returns those that the kernel accepts. If it accepts none, the error is that of an
+// injection. Probe needs neither target nor journal.
 func (i *Injector) Probe() (string, error) {
 	var works []string
 	var errs []error
@@ -67,7 +67,7 @@ func (i *Injector) Probe() (string, error) {
 	return text, nil
 }
 
-// lacks tells which effects this kernel refuses; nothing is attached to learn it.
+// lacks lists the effects that this kernel refuses. It attaches nothing.
 func lacks() string {
 	var text string
 	for _, effect := range []struct {
@@ -84,7 +84,7 @@ func lacks() string {
 	return text
 }
 
-// refused says what the kernel lacks, and how it answered.
+// refused returns the error with what the kernel lacks, and its answers.
 func refused(t *target.Target, answers ...error) error {
 	return fmt.Errorf("network disruption attaches BPF programs to network links by tcx (Linux 6.6) or cls_bpf"+
 		" (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF), which %s (kernel %s) refuses: %w; nothing was changed",
@@ -98,7 +98,7 @@ func nodeOf(t *target.Target) string {
 	return "node " + t.Injection.Target.NodeName
 }
 
-// memory is a journal for what is thrown away.
+// memory is a journal for objects that are discarded.
 type memory []journal.Change
 
 // Write keeps the change in memory.

@@ -10,14 +10,14 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// enoughMatched is how many packets must have matched before it counts that none of
-// them was taken: of as many, one percent leaves all alone once in 20,000 times.
+// enoughMatched is how many packets must have matched before zero effects count as no
+// effect. A share of one percent leaves all of as many alone once in 20,000 times.
 const enoughMatched = 1000
 
-// counted is what the programs and queues of all namespaces have done.
+// counted has the counts of the programs and queues of all namespaces.
 type counted struct {
-	matched, taken uint64 // by dropping, corrupting and duplicating
-	queued         uint64 // on their way through a queue
+	matched, taken uint64 // dropped, corrupted or duplicated
+	queued         uint64 // sent through a queue
 }
 
 // Prove counts the packets that were taken since Inject.
@@ -57,7 +57,7 @@ func (q *queue) taken() (uint64, error) {
 	return held + taken, err
 }
 
-// proof says what the counts mean.
+// proof returns the state of the effect for the counts.
 func (c counted) proof() (v1beta1.EffectState, string) {
 	var done []string
 	if c.matched > 0 {

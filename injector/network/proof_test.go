@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/injector/attach"
 )
 
-// rule E1: what is counted is what a peer misses.
+// rule E1: the counted packets are those that a peer does not receive.
 func TestWhatIsTakenIsCounted(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 40, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4, Port: 7000, Protocol: "udp"}}}, try)
@@ -38,7 +38,7 @@ func TestWhatCountsMean(t *testing.T) {
 		name    string
 		counted counted
 		want    v1beta1.EffectState
-		words   string
+		text    string
 	}{
 		{"nothing came by", counted{}, v1beta1.EffectNothingMatchedYet, "no packet"},
 		{"too few to tell", counted{matched: 999}, v1beta1.EffectNothingMatchedYet, "0 of 999"},
@@ -48,8 +48,8 @@ func TestWhatCountsMean(t *testing.T) {
 		{"both", counted{matched: 10, taken: 4, queued: 5}, v1beta1.EffectProven, "4 of 10"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if state, evidence := test.counted.proof(); state != test.want || !strings.Contains(evidence, test.words) {
-				t.Errorf("proof = %s, %q, want %s with %q", state, evidence, test.want, test.words)
+			if state, evidence := test.counted.proof(); state != test.want || !strings.Contains(evidence, test.text) {
+				t.Errorf("proof = %s, %q, want %s with %q", state, evidence, test.want, test.text)
 			}
 		})
 	}

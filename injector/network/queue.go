@@ -21,13 +21,13 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// The jitter of a delay, in percent, if nothing is asked for; and the least.
+// The default jitter of a delay and its least value, in percent.
 const (
 	defaultJitter = 10
 	leastJitter   = time.Millisecond
 )
 
-// demandOf reads what the parameters ask of queues.
+// demandOf returns what the parameters require of queues.
 func demandOf(params v1beta1.NetworkDisruption) queueing.Demand {
 	demand := queueing.Demand{Delay: time.Duration(params.Delay) * time.Millisecond, Rate: params.BandwidthLimit}
 	if demand.Delay > 0 {
@@ -37,14 +37,14 @@ func demandOf(params v1beta1.NetworkDisruption) queueing.Demand {
 	return demand
 }
 
-// queues is how a kernel makes packets wait. The zero value is not at all.
+// queues is how a kernel delays packets. The zero value delays none.
 type queues struct {
-	// device is what devices of the kernel do, held what this process does.
+	// device is the part that devices of the kernel do, held the part of this process.
 	device, held queueing.Demand
 }
 
-// chooseQueues finds out, in network namespaces of its own, how the kernel can do
-// what is asked for.
+// chooseQueues tries, in network namespaces of its own, which mechanisms of the kernel meet
+// the demand.
 func chooseQueues(demand queueing.Demand) (queues, error) {
 	if demand == (queueing.Demand{}) {
 		return queues{}, nil
@@ -82,7 +82,7 @@ func (q queues) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Notes tells what holding packets in user space does beside delaying them.
+// Notes describes the side effect of delaying packets in user space.
 func (i *Injector) Notes() []string {
 	for _, n := range i.namespaces {
 		if n.queue != nil && n.queue.delayer != nil {
@@ -92,24 +92,23 @@ func (i *Injector) Notes() []string {
 	return nil
 }
 
-// queue is what makes packets wait in one network namespace.
+// queue delays packets in one network namespace.
 type queue struct {
 	attach.Point
 	queues
 	netns   target.Netns
 	rules   []classifier.Rule   // with no effect but Queue
-	cgroups *classifier.Cgroups // that are meant; nil: all packets are
-	// loopback is true where what the target sends itself is delayed.
+	cgroups *classifier.Cgroups // whose packets are meant; nil: all packets are
+	// loopback is true if packets of the target to itself are delayed too.
 	loopback bool
 
-	counts   *classifier.Counts // of what its programs select
+	counts   *classifier.Counts // of the packets its programs select
 	attached attach.Attachment  // nil without a device
-	delayer  *nfqueue.Delayer   // nil if nothing is held
+	delayer  *nfqueue.Delayer   // nil if this process delays no packets
 }
 
-// in is the queue in a namespace, nil if no packet is to wait. It refuses to work
-// beside that of another injection: whose queue a packet took would be a matter
-// of chance.
+// in returns the queue in a namespace, nil if no packet is delayed. It refuses to work
+// beside the queue of another injection: chance would decide which queue gets a packet.
 func (q queues) in(netns target.Netns, p attach.Point) (*queue, error) {
 	if q == (queues{}) {
 		return nil, nil
@@ -135,7 +134,7 @@ func tableOf(m attach.Mark) string { return m.Program + tableSuffix }
 
 const tableSuffix = "_delay"
 
-// delayTables are those of Squall in a namespace.
+// delayTables lists the tables of Squall in a namespace.
 func delayTables(netns string) ([]string, error) {
 	tables, err := nfqueue.Tables(netns)
 	return slices.DeleteFunc(tables, func(name string) bool {
@@ -143,7 +142,7 @@ func delayTables(netns string) ([]string, error) {
 	}), err
 }
 
-// plan decides which packets wait, and refuses what is not possible.
+// plan decides which packets wait, and refuses impossible demands.
 func (q *queue) plan(rules []classifier.Rule, level v1beta1.Level, links []attach.Link, someContainers bool) error {
 	q.rules, q.loopback = classifier.ToQueue(rules), level == v1beta1.LevelPod
 	q.Hooks = attach.Hooks(links, level, classifier.Directions(q.rules))
@@ -157,8 +156,8 @@ func (q *queue) plan(rules []classifier.Rule, level v1beta1.Level, links []attac
 	return nil
 }
 
-// putOn makes the devices, then the filters that lead to them.
-func (q *queue) putOn(cgroups *classifier.Cgroups) (err error) {
+// add makes the devices, then the filters that lead to them.
+func (q *queue) add(cgroups *classifier.Cgroups) (err error) {
 	q.cgroups = cgroups
 	if q.held.Delay > 0 {
 		q.delayer, err = nfqueue.Start(nfqueue.Plan{
@@ -189,7 +188,7 @@ func (q *queue) putOn(cgroups *classifier.Cgroups) (err error) {
 	return err
 }
 
-// load puts the programs that select into the kernel. It attaches none.
+// load loads the selecting programs into the kernel. It attaches none.
 func (q *queue) load(rules []classifier.Rule) (attach.Programs, error) {
 	instructions := map[classifier.Direction]asm.Instructions{}
 	for _, direction := range classifier.Directions(rules) {
@@ -202,7 +201,7 @@ func (q *queue) load(rules []classifier.Rule) (attach.Programs, error) {
 	return attach.Load(instructions, q.Mark)
 }
 
-// exchange has packets selected by other rules.
+// exchange selects packets by other rules.
 func (q *queue) exchange(rules []classifier.Rule) error {
 	if slices.Equal(rules, q.rules) {
 		return nil
@@ -229,8 +228,8 @@ func (q *queue) exchange(rules []classifier.Rule) error {
 	return nil
 }
 
-// takeOff leaves the devices, which go after the filters of other attempts.
-func (q *queue) takeOff() error {
+// remove leaves the devices, which are removed after the filters of other attempts.
+func (q *queue) remove() error {
 	var errs []error
 	if q.delayer != nil {
 		errs = append(errs, q.delayer.Close())
@@ -243,8 +242,8 @@ func (q *queue) takeOff() error {
 	return errors.Join(errs...)
 }
 
-// removeAll takes off everything of an injection in a namespace, whichever
-// process put it on. The devices come last, and not while a filter leads there.
+// removeAll removes everything of an injection in a namespace, whichever process added it.
+// It removes the devices last, and none to which a filter leads.
 func removeAll(netns string, m attach.Mark, log attach.ChangeLog) error {
 	if err := attach.Remove(netns, m, log); err != nil {
 		return err
@@ -263,11 +262,11 @@ func probe(wanted queues) error {
 			q.rules = append(q.rules, classifier.Rule{Match: classifier.Match{Direction: direction}, Effect: classifier.Effect{Queue: true}})
 			q.Hooks = append(q.Hooks, attach.Hook{Index: 1, Name: "lo", Direction: direction})
 		}
-		return errors.Join(q.putOn(nil), q.takeOff())
+		return errors.Join(q.add(nil), q.remove())
 	})
 }
 
-// refusedQueues says what the kernel lacks to make packets wait.
+// refusedQueues returns the error with what the kernel lacks to delay packets.
 func refusedQueues(t *target.Target, answer error) error {
 	return fmt.Errorf("%s (kernel %s) cannot do what is asked for: %s", nodeOf(t), target.KernelRelease(), oneline.Join(answer))
 }

@@ -35,7 +35,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// needQueues skips where the kernel has nothing that makes packets wait.
+// needQueues skips the test if the kernel cannot delay packets.
 func needQueues(t *testing.T, params v1beta1.NetworkDisruption) {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -52,15 +52,15 @@ type stream struct {
 	port     int
 }
 
-// rate is what a stream carries in bytes per second, at least and at most. The kernel
-// of the receiver counts, so it does not matter when the test reads; the two differ by
-// how long the test waited for its turn when it looked at the count.
+// rate is the least and the most that a stream may have carried, in bytes per second. The
+// receiver's kernel counts, so the time of reading does not matter. The two differ by how
+// long the test waited for the processor while it read the count.
 type rate struct{ least, most float64 }
 
-// settling is how long queues fill at the beginning of a stream, which is left out.
+// settling is how long queues fill at the beginning of a stream. The rate excludes it.
 const settling = 800 * time.Millisecond
 
-// rate sends for four seconds and returns what was carried in the last 3.2.
+// rate sends for four seconds and returns the rate of the last 3.2.
 func (s stream) rate(t *testing.T) rate {
 	t.Helper()
 	where := net.JoinHostPort(s.address, strconv.Itoa(s.port))
@@ -87,7 +87,7 @@ func (s stream) rate(t *testing.T) rate {
 	return rate{least: carried / ended.after.Sub(began.before).Seconds(), most: carried / ended.before.Sub(began.after).Seconds()}
 }
 
-// count is what a connection had received at some moment between two.
+// count is what a connection had received at some moment between two times.
 type count struct {
 	bytes         uint64
 	before, after time.Time
@@ -120,8 +120,8 @@ func (w *world) inStream(source, address string, port int) stream {
 	return stream{from: w.peer, to: w.target, source: source, address: address, port: port}
 }
 
-// wantRate wants a stream to use its limit and not to exceed it. A busy machine
-// may not come to use it, and is measured again.
+// wantRate wants a stream to reach its limit and not to exceed it. On a busy machine a
+// stream may not reach it, and is measured again.
 func wantRate(t *testing.T, name string, s stream, asked int64) {
 	t.Helper()
 	patience.Measure(t, name, func() error {
@@ -130,8 +130,8 @@ func wantRate(t *testing.T, name string, s stream, asked int64) {
 		if got.least > 1.02*float64(asked) {
 			t.Fatalf("%s: %.0f bytes per second, want at most %d", name, got.least, asked)
 		}
-		// What the test counts is the payload: headers take up to 86 of 1514 bytes,
-		// and TCP is slower for a while after each loss.
+		// The test counts the payload: headers take up to 86 of 1514 bytes, and TCP is slower for
+		// a while after each loss.
 		if got.most < 0.75*float64(asked) {
 			return fmt.Errorf("%.0f bytes per second, want %d less headers", got.most, asked)
 		}
@@ -139,7 +139,7 @@ func wantRate(t *testing.T, name string, s stream, asked int64) {
 	})
 }
 
-// wantUnlimited wants a stream to carry four times as much as a limit that is not for it.
+// wantUnlimited wants a stream to carry four times as much as a limit for other packets.
 func wantUnlimited(t *testing.T, name string, s stream, limit int64) {
 	t.Helper()
 	patience.Measure(t, name, func() error {
@@ -201,8 +201,8 @@ func TestSecondQueueInANamespaceIsRefused(t *testing.T) {
 	clean(t, second)
 }
 
-// listenUDP receives into a buffer that all datagrams of a test fit in, however long
-// the receiver waits for its turn. The kernel stamps each as it arrives; see stamped.
+// listenUDP receives into a buffer for all datagrams of a test, however long the receiver
+// waits for the processor. The kernel stamps each on arrival; see stamped.
 func listenUDP(t *testing.T, traffic traffic) (conn *net.UDPConn) {
 	t.Helper()
 	where := net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(traffic.address), uint16(traffic.port)))
@@ -217,9 +217,9 @@ func listenUDP(t *testing.T, traffic traffic) (conn *net.UDPConn) {
 	return conn
 }
 
-// stamped reads the next datagram and returns when the kernel received it, which does
-// not depend on when this test has its turn. What waits on its way into the target has
-// that stamp from before: then it is when the test read it.
+// stamped reads the next datagram and returns when the kernel received it, which does not
+// depend on the test's own speed. A datagram into the target is stamped before it waits, so
+// for an incoming one stamped returns the time of the read.
 func stamped(conn *net.UDPConn, buffer []byte, incoming bool) (at time.Time, err error) {
 	control := make([]byte, 64)
 	_, controls, _, _, err := conn.ReadMsgUDP(buffer, control)
@@ -239,8 +239,8 @@ func stamped(conn *net.UDPConn, buffer []byte, incoming bool) (at time.Time, err
 	return at, errors.New("the kernel did not stamp a datagram")
 }
 
-// latencies sends datagrams one after the other and returns how long each was on
-// its way, the shortest first.
+// latencies sends datagrams one after the other and returns how long each took, the
+// shortest first.
 func latencies(t *testing.T, traffic traffic) []time.Duration {
 	t.Helper()
 	conn := listenUDP(t, traffic)
@@ -270,9 +270,9 @@ func latencies(t *testing.T, traffic traffic) []time.Duration {
 	return took
 }
 
-// wantDelay wants half of the packets to take about as long as asked for, and
-// jitter to spread the others evenly around that. A busy machine makes packets late,
-// and is measured again; none may ever be early.
+// wantDelay wants half of the packets to take about as long as the parameters set, and
+// jitter to spread the others evenly around that. A busy machine makes packets late, and is
+// measured again; none may ever be early.
 func wantDelay(t *testing.T, name string, traffic traffic, delay, jitter time.Duration) {
 	t.Helper()
 	slack := time.Duration(testneeds.Slack())
@@ -352,8 +352,8 @@ func TestDelayJitterIsAShareOfTheDelay(t *testing.T) {
 	clean(t, i)
 }
 
-// Half of the packets are dropped once, not twice although they come by twice, the
-// others wait, and no more than the limit pass.
+// Half of the packets are dropped once, not twice although they pass twice. The others
+// wait, and no more than the limit pass.
 func TestDelayDropAndBandwidthLimitTogether(t *testing.T) {
 	params := v1beta1.NetworkDisruption{Drop: 40, Delay: 100, BandwidthLimit: slowRate, Hosts: []v1beta1.NetworkHost{
 		{Host: hostIPv4, Port: 7000}, {Host: hostIPv4, Port: 8000, Flow: "ingress"},
@@ -399,16 +399,15 @@ func wantDatagramRate(t *testing.T, traffic traffic, asked float64) {
 		rate := float64((len(arrived)-settled)*size) / (last - arrived[settled]).Seconds()
 		most := rate
 		if traffic.incoming {
-			// Of these it is known when the test read them, and it reads late, not early.
+			// For these the test knows when it read them, which may be late but never early.
 			most = float64(len(arrived)*size) / last.Seconds()
 		}
 		t.Logf("%d packets arrived at %.0f bytes per second, asked %.0f: %+.1f %%", len(arrived), rate, asked, 100*(rate/asked-1))
 		if most > (1+0.05*slack)*asked {
 			t.Fatalf("%d packets arrived at %.0f bytes per second, want at most %.0f", len(arrived), most, asked)
 		}
-		// Where hardly any is lost the sender was too slow, on a machine that does much
-		// else, and did not use the limit, or all wait: in the end it can only be seen
-		// that it is not exceeded.
+		// If hardly any is lost, either the sender was too slow, on a busy machine, or all
+		// datagrams wait. Then the test can only check that the limit is not exceeded.
 		if used := len(arrived) <= traffic.count*9/10; !used {
 			if tries < 5 && !traffic.incoming {
 				return fmt.Errorf("%d of %d arrived: the limit was not used", len(arrived), traffic.count)
@@ -422,8 +421,8 @@ func wantDatagramRate(t *testing.T, traffic traffic, asked float64) {
 	})
 }
 
-// arrivals sends datagrams, two per millisecond, and returns when each that
-// arrived did so, counted from the first one sent.
+// arrivals sends datagrams, two per millisecond, and returns when each arrived, counted
+// from the first one sent.
 func arrivals(t *testing.T, traffic traffic) []time.Duration {
 	t.Helper()
 	conn := listenUDP(t, traffic)
@@ -503,7 +502,7 @@ func TestWhatQueuesCannotDoIsRefused(t *testing.T) {
 	}
 }
 
-// At node level its own loopback is left alone, and so are the safeguards.
+// At node level, loopback and the safeguards are left alone.
 func TestDelayOfANode(t *testing.T) {
 	params := v1beta1.NetworkDisruption{Delay: 100, BandwidthLimit: slowRate}
 	needQueues(t, params)
@@ -521,7 +520,7 @@ func TestDelayOfANode(t *testing.T) {
 	}
 }
 
-// What others have at the links stays, and goes on working.
+// Foreign qdiscs at the links stay, and continue to work.
 func TestQueuesLeaveForeignQdiscsAlone(t *testing.T) {
 	params := v1beta1.NetworkDisruption{BandwidthLimit: mebibyte, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4, Port: 7000}}}
 	needQueues(t, params)
@@ -544,8 +543,8 @@ func TestQueuesLeaveForeignQdiscsAlone(t *testing.T) {
 	}
 }
 
-// A link of another sort with such a name, and another disruption's device, are
-// not ours to take away.
+// A link of another type with such a name, and another disruption's device, are not ours to
+// remove.
 func TestCleanLeavesLinksOfOthers(t *testing.T) {
 	w := newWorld(t)
 	c := openForTest(t, w.target)
@@ -561,7 +560,7 @@ func TestCleanLeavesLinksOfOthers(t *testing.T) {
 	}
 }
 
-// A name that resolves to other addresses has other packets wait.
+// When a name resolves to other addresses, other packets are delayed.
 func TestQueuesFollowNames(t *testing.T) {
 	params := v1beta1.NetworkDisruption{Delay: 100, BandwidthLimit: 100 * mebibyte, Hosts: []v1beta1.NetworkHost{{Host: "db.test"}}}
 	needQueues(t, params)

@@ -17,7 +17,7 @@ import (
 // startUpkeep keeps the programs up to date with names, services and links until
 // Clean.
 func (i *Injector) startUpkeep() {
-	// Not the context of Inject: that one may end when Inject does.
+	// The context of Inject may end when Inject does, so the upkeep has its own.
 	ctx, cancel := context.WithCancel(context.Background())
 	i.stopUpkeep = cancel
 	i.startFollowingLinks(ctx)
@@ -31,9 +31,9 @@ func (i *Injector) looksUp() bool {
 	return len(rule.Names(i.params, i.target.Injection.AllowedHosts)) > 0
 }
 
-// follow resolves names again, and takes over other hosts of services and other routes,
-// until ctx is done. A failure leaves the last known addresses in force: the disruption
-// itself may be what keeps the names from resolving.
+// follow resolves names again, and adopts new hosts of services and new routes, until ctx
+// is done. After a failure the last known addresses stay in force: the disruption itself
+// may prevent the resolution.
 func (i *Injector) follow(ctx context.Context, looksUp, follows bool) {
 	var names, file <-chan time.Time
 	if looksUp {
@@ -65,8 +65,8 @@ func (i *Injector) follow(ctx context.Context, looksUp, follows bool) {
 	}
 }
 
-// refresh resolves the names again, looks whom the kubelet talks to, and replaces
-// the programs whose rules changed.
+// refresh resolves the names again, reads the connections of the kubelet, and replaces the
+// programs whose rules changed.
 func (i *Injector) refresh(ctx context.Context) error {
 	addresses, err := i.resolve(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ func (i *Injector) refresh(ctx context.Context) error {
 	return i.exchange(facts{addresses: addresses, hosts: i.known().hosts, controlPlane: controlPlane})
 }
 
-// followHosts puts into force what the services stand for now. Names keep their
-// addresses: they may not resolve at this moment.
+// followHosts puts the current hosts of services into force. Names keep their addresses:
+// they may not resolve at this moment.
 func (i *Injector) followHosts() error {
 	hosts, seen, err := i.hostsFile.hosts(i.params)
 	if err != nil {
@@ -101,7 +101,7 @@ func (i *Injector) known() facts {
 	return i.facts
 }
 
-// exchange replaces the programs whose rules are others by these facts.
+// exchange replaces the programs whose rules change with these facts.
 func (i *Injector) exchange(fresh facts) error {
 	planned, err := i.plan(i.queues, fresh)
 	if err != nil {
@@ -128,12 +128,12 @@ func (i *Injector) exchange(fresh facts) error {
 	return errors.Join(errs...)
 }
 
-// Outlasts is true while what was attached acts on all of the pod: links belong
-// to the pod's network namespace and stay when a container restarts. What is
-// told by a container's cgroup, or looked up through its files, does not.
+// Outlasts is true while the attached programs act on all of the pod. Links belong to the
+// pod's network namespace and stay when a container restarts. A container's cgroup, and
+// names looked up through its files, do not.
 func (i *Injector) Outlasts(renewed *target.Target) bool {
-	told := slices.ContainsFunc(i.namespaces, func(n namespace) bool { return n.cgroups != nil })
-	return !told && !i.looksUp() && i.target.SameNetns(renewed)
+	byCgroup := slices.ContainsFunc(i.namespaces, func(n namespace) bool { return n.cgroups != nil })
+	return !byCgroup && !i.looksUp() && i.target.SameNetns(renewed)
 }
 
 func (n *namespace) exchange(rules []classifier.Rule) error {

@@ -28,7 +28,7 @@ import (
 type nameServer struct {
 	mutex     sync.Mutex
 	addresses map[string][]string
-	truncates bool // UDP answers tell to ask by TCP
+	truncates bool // UDP answers ask for TCP
 	asked     func()
 }
 
@@ -155,7 +155,7 @@ func TestNamesAreResolvedAsTheTargetWould(t *testing.T) {
 	})
 }
 
-// Whoever answers talks to a process that can do nothing on the node (finding 21).
+// The process that reads a server's answers has no rights on the node (finding 21).
 func TestNamesAreResolvedWithoutRights(t *testing.T) {
 	w := newWorld(t)
 	w.pretend(t, map[string]string{"resolv.conf": "nameserver " + hostIPv4 + "\n"}, nil)
@@ -198,7 +198,7 @@ func TestUnknownNameChangesNothing(t *testing.T) {
 	clean(t, i)
 }
 
-// What goes to the default gateway is left alone, whoever that is at the moment.
+// Packets to the current default gateway are left alone.
 func TestOtherRoutesReplaceTheProgram(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, try)

@@ -13,14 +13,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// hostsFile is the file with the hosts that services and cloud stand for.
+// hostsFile is the file with the hosts of services and cloud.
 type hostsFile struct {
 	path string
-	// seen is the file as it was when its hosts were last in force.
+	// seen is the file's state when its hosts were last put into force.
 	seen os.FileInfo
 }
 
-// hosts reads the file. Nothing asked for is no hosts.
+// hosts reads the file. It returns no hosts if the disruption names no services and no
+// cloud.
 func (f *hostsFile) hosts(params v1beta1.NetworkDisruption) ([]v1beta1.NetworkHost, os.FileInfo, error) {
 	if !params.NeedsResolving() {
 		return nil, nil, nil
@@ -28,7 +29,7 @@ func (f *hostsFile) hosts(params v1beta1.NetworkDisruption) ([]v1beta1.NetworkHo
 	if f.path == "" {
 		return nil, nil, errors.New("services and cloud: this chaos pod was not given their addresses, so its worker is of another release; update both")
 	}
-	// Looked at first: what changes in between is found changed the next time.
+	// This comes before the read, so that a change in between is detected the next time.
 	info, err := os.Stat(f.path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("addresses of services and cloud: %w", err)
@@ -44,8 +45,8 @@ func (f *hostsFile) hosts(params v1beta1.NetworkDisruption) ([]v1beta1.NetworkHo
 	return hosts, info, nil
 }
 
-// parseHosts reads a JSON list of hosts. An unknown field is refused: it could
-// narrow what is disturbed.
+// parseHosts reads a JSON list of hosts. It refuses an unknown field, which could narrow
+// the disruption.
 func parseHosts(text []byte) ([]v1beta1.NetworkHost, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -59,12 +60,12 @@ func parseHosts(text []byte) ([]v1beta1.NetworkHost, error) {
 	return hosts, nil
 }
 
-// changed is true when there is another file than that of the hosts in force.
-// The kubelet never writes to it: it exchanges it for another one.
+// changed is true when the file is not the one of the hosts in force. The kubelet never
+// writes to it, but replaces it.
 func (f *hostsFile) changed() bool {
 	info, err := os.Stat(f.path)
 	if err != nil {
-		return false // there is always one, so it comes back
+		return false // the file is only being replaced
 	}
 	return f.seen == nil || !os.SameFile(info, f.seen) || !info.ModTime().Equal(f.seen.ModTime())
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// service are parameters that name one service.
+// service returns parameters that name one service.
 func service(params v1beta1.NetworkDisruption) v1beta1.NetworkDisruption {
 	params.Services = []v1beta1.NetworkService{{Name: "db", Namespace: "shop"}}
 	return params
 }
 
-// resolvesTo makes the file with the hosts of services another one, as the kubelet does.
+// resolvesTo replaces the file with the hosts of services, as the kubelet does.
 func (w *world) resolvesTo(t *testing.T, text string) {
 	t.Helper()
 	if w.injection.ResolvedHosts == "" {
@@ -70,7 +70,7 @@ func TestAServiceIsFollowedWhileItIsDisturbed(t *testing.T) {
 		w.eventuallyLost(t, otherIPv4, true)
 		w.eventuallyLost(t, hostIPv4, false)
 
-		w.resolvesTo(t, "[]") // nobody is ready: nothing is disturbed, not everything
+		w.resolvesTo(t, "[]") // no pod is ready: nothing is disrupted, instead of everything
 		w.eventuallyLost(t, otherIPv4, false)
 		w.eventuallyLost(t, hostIPv4, false)
 

@@ -12,15 +12,15 @@ import (
 	"github.com/squall-chaos/squall/injector/classifier"
 )
 
-// sockets is what judges arriving packets where sockets receive them: only there
-// it is known which container they are for.
+// sockets judges arriving packets where sockets receive them. Only there the container is
+// known.
 type sockets struct {
 	program *ebpf.Program // nil if links can judge what arrives
 	links   attach.CgroupLinks
 }
 
-// atSockets tells whether arriving packets must be judged at sockets: some
-// containers alone are meant, and no port tells which.
+// atSockets is true if arriving packets must be judged at sockets: only some containers are
+// meant, and no port identifies them.
 func (n namespace) atSockets(rules []classifier.Rule) bool {
 	return len(n.dirs) > 0 && slices.ContainsFunc(rules, func(r classifier.Rule) bool {
 		return r.Direction == classifier.Ingress && r.Effect != classifier.Effect{} && r.Port == 0

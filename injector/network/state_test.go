@@ -53,7 +53,7 @@ func (w *world) talk(t *testing.T, address string) net.Conn {
 	return conn
 }
 
-// echoes tells whether what is sent comes back before the limit.
+// echoes is true if the echo arrives before the limit.
 func echoes(t *testing.T, conn net.Conn, limit time.Duration) bool {
 	t.Helper()
 	must(t, conn.SetDeadline(time.Now().Add(limit)))
@@ -111,8 +111,8 @@ func TestOnlyEstablishedConnectionsAreDropped(t *testing.T) {
 	})
 }
 
-// questions makes a flow of UDP. Its function sends one datagram to the host, tells whether
-// it arrived, and has it answered if wanted.
+// questions makes a flow of UDP. Its function sends one datagram to the host, returns
+// whether it arrived, and has the host answer if wanted.
 func (w *world) questions(t *testing.T, port int) func(answer bool) bool {
 	t.Helper()
 	var server *net.UDPConn

@@ -21,7 +21,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// survey finds out what a plan depends on, the addresses of names excepted.
+// survey reads the inputs of a plan, except the addresses of names.
 func survey(t *target.Target, c attach.Conn, id target.NetnsID) (rule.Site, error) {
 	site := rule.Site{
 		Level:          t.Injection.Level,
@@ -41,8 +41,8 @@ func survey(t *target.Target, c attach.Conn, id target.NetnsID) (rule.Site, erro
 	return site, err
 }
 
-// controlPlane is whom a node must stay connected to so that the disruption can be
-// ended early. A pod's own network is never that connection's.
+// controlPlane returns the addresses to which a node must stay connected, so that the
+// disruption can end early. These connections never use a pod's own network.
 func (i *Injector) controlPlane(ctx context.Context) ([]netip.AddrPort, error) {
 	if i.target.Injection.Level != v1beta1.LevelNode {
 		return nil, nil
@@ -93,8 +93,8 @@ func isDefault(route netlink.Route) bool {
 	return ones == 0 && route.Dst.IP.IsUnspecified()
 }
 
-// resolve finds the addresses of all names, each by the resolvers that its host
-// asks for. The error names every name that has none.
+// resolve finds the addresses of all names, each by the resolvers of its host. The error
+// names every name that has none.
 func (i *Injector) resolve(ctx context.Context) (map[rule.Name][]netip.Addr, error) {
 	byResolver := map[string][]string{}
 	for _, name := range rule.Names(i.params, i.target.Injection.AllowedHosts) {
@@ -117,7 +117,7 @@ func (i *Injector) resolve(ctx context.Context) (map[rule.Name][]netip.Addr, err
 	return resolved, oneline.Join(errs...)
 }
 
-// resolvers are those that a host's dnsResolver asks for, the first choice first.
+// resolvers returns the resolvers of a host's dnsResolver, the first choice first.
 func (i *Injector) resolvers(which string) ([]resolve.Resolver, error) {
 	node := resolve.Resolver{Who: "the node", Netns: i.target.NodeNetnsPath(), Root: i.target.NodeRoot()}
 	pod, hasPod := i.podResolver()
@@ -140,7 +140,7 @@ func (i *Injector) resolvers(which string) ([]resolve.Resolver, error) {
 	return nil, fmt.Errorf("dnsResolver %q: want pod, node, pod-fallback-node or node-fallback-pod", which)
 }
 
-// podResolver resolves as the first container does that still runs.
+// podResolver resolves like the first container that still runs.
 func (i *Injector) podResolver() (resolve.Resolver, bool) {
 	if i.target.Injection.Level == v1beta1.LevelPod {
 		for _, container := range i.target.Containers {

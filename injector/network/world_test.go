@@ -40,7 +40,7 @@ const (
 	nodeIPv4                 = "10.9.0.5"
 	hostIPv4, hostIPv6       = "10.9.0.10", "fd09::10"
 	otherIPv4, otherIPv6     = "10.9.0.11", "fd09::11"
-	// linkName has none of the usual beginnings.
+	// linkName has none of the usual prefixes.
 	linkName = "odd.name0"
 )
 
@@ -124,7 +124,7 @@ func configure(t *testing.T, c attach.Conn, name string, addresses ...string) {
 	}
 }
 
-// injector makes one as the program would: the target is looked up anew.
+// injector makes an injector as the program would: it searches the target again.
 func (w *world) injector(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...attach.Mechanism) *Injector {
 	t.Helper()
 	found, err := target.Load(context.Background(), w.injection, w.proc)
@@ -140,7 +140,7 @@ func (w *world) injector(t *testing.T, params v1beta1.NetworkDisruption, mechani
 	return i
 }
 
-// inject injects, and has the test clean and compare at its end.
+// inject injects, and cleans and compares at the end of the test.
 func (w *world) inject(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...attach.Mechanism) *Injector {
 	t.Helper()
 	i := w.injector(t, params, mechanisms...)
@@ -148,7 +148,7 @@ func (w *world) inject(t *testing.T, params v1beta1.NetworkDisruption, mechanism
 	return i
 }
 
-// traffic is a number of datagrams and where they go.
+// traffic is a number of datagrams with their path.
 type traffic struct {
 	from, to string // network namespaces
 	source   string // address, may be empty
@@ -156,7 +156,7 @@ type traffic struct {
 	port     int
 	count    int
 	payload  int  // bytes, 6 if 0
-	incoming bool // it comes into the target
+	incoming bool // it enters the target
 }
 
 func (w *world) out(address string, port, count int) traffic {
@@ -191,12 +191,12 @@ func (r *receiver) send(t *testing.T, traffic traffic, payload func(n int) []byt
 	}
 }
 
-// quiet without a datagram means that no more come, even in a virtual machine that
-// has no processor for a while.
+// quiet without a datagram means that no more arrive, even in a virtual machine that has no
+// processor for a while.
 const quiet = 400 * time.Millisecond
 
-// receiver counts datagrams as they come, and hands each on. Its buffer has room for
-// all of a test: a kernel thread may bring them at once, before anybody reads.
+// receiver counts datagrams on arrival, and hands each on. Its buffer has room for all of a
+// test: a kernel thread may deliver them at once, before any read.
 type receiver struct {
 	conn  *net.UDPConn
 	count atomic.Int64
@@ -206,7 +206,8 @@ type receiver struct {
 func receive(t *testing.T, traffic traffic, each func(payload []byte)) *receiver {
 	t.Helper()
 	r := &receiver{ended: make(chan struct{})}
-	// A child that is being started holds the socket of the receiver before until it executes.
+	// A child that is being started holds the socket of the previous receiver until it
+	// executes.
 	testcontainer.Eventually(t, "the port is free", func() error {
 		return target.Do(traffic.to, func() (err error) {
 			r.conn, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(traffic.address), uint16(traffic.port))))
@@ -254,7 +255,7 @@ func (r *receiver) drained(t *testing.T) {
 	})
 }
 
-// total is how many came of those that were sent: once all have, or it is quiet.
+// total is how many of the sent ones arrived: once all have, or it is quiet.
 func (r *receiver) total(t *testing.T, sent int) int {
 	t.Helper()
 	last, since := int64(-1), time.Now()
@@ -285,25 +286,25 @@ func dialUDP(t *testing.T, traffic traffic) net.Conn {
 	return conn
 }
 
-// connects tells whether a TCP connection from the target to the peer comes to be.
+// connects is true if the target can open a TCP connection to the peer.
 func (w *world) connects(t *testing.T, address string, port int) bool {
 	t.Helper()
 	return w.connect(t, address, port, 4) == nil // 15 s
 }
 
-// isCut tells whether none comes to be.
+// isCut is true if it cannot.
 func (w *world) isCut(t *testing.T, address string, port int) bool {
 	t.Helper()
 	return w.connect(t, address, port, 1) != nil // 1 s
 }
 
-// errCut says that the kernel has got no answer for so long that it asks again.
+// errCut means that the kernel repeated its request for lack of an answer.
 var errCut = errors.New("no answer")
 
-// connect returns nil once there is a connection, and an error once the kernel has
-// repeated its first packet so many times without an answer. It does so after a
-// second, and after twice as long each time. The test's own time does not matter: the
-// peer's kernel answers at once, whether its programs have their turn or not.
+// connect returns nil once there is a connection. It returns an error once the kernel has
+// repeated its first packet so many times without an answer: after a second, and after
+// twice as long each time. The test's own time does not matter, as the peer's kernel
+// answers at once.
 func (w *world) connect(t *testing.T, address string, port int, repeats uint8) (outcome error) {
 	t.Helper()
 	where := netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port))
@@ -349,7 +350,7 @@ func (w *world) connect(t *testing.T, address string, port int, repeats uint8) (
 	return outcome
 }
 
-// state is all the kernel says about packet handling in a namespace.
+// state is everything the kernel shows about packet handling in a namespace.
 func state(t *testing.T, netns string) string {
 	t.Helper()
 	c := openForTest(t, netns)
@@ -368,7 +369,7 @@ func state(t *testing.T, netns string) string {
 			output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 			fmt.Fprintf(&text, "%s\n%s", strings.Join(command, " "), output)
 			if command[0] == "nft" {
-				return nil // a kernel without nftables says so, before and after
+				return nil // a kernel without nftables fails before and after
 			}
 			return err
 		}))
@@ -387,8 +388,8 @@ func openForTest(t *testing.T, netns string) attach.Conn {
 	return c
 }
 
-// pretend makes a directory of processes in which the container, and process 1,
-// see other files; at node level, process 1 is in the container's namespace.
+// pretend makes a directory of processes with other files for the container and for process
+// 1. At node level, process 1 is in the container's namespace.
 func (w *world) pretend(t *testing.T, containerFiles, nodeFiles map[string]string) {
 	t.Helper()
 	w.proc = t.TempDir()

@@ -12,7 +12,7 @@ import (
 // genericHeader is the length of struct nfgenmsg, which begins every message.
 const genericHeader = 4
 
-// message makes one of a subsystem of netfilter.
+// message makes a message of a subsystem of netfilter.
 func message(subsystem, kind int, flags netlink.HeaderFlags, family byte, resource uint16, attributes []byte) netlink.Message {
 	return netlink.Message{
 		Header: netlink.Header{Type: netlink.HeaderType(subsystem<<8 | kind), Flags: netlink.Request | flags},
@@ -20,8 +20,8 @@ func message(subsystem, kind int, flags netlink.HeaderFlags, family byte, resour
 	}
 }
 
-// encode writes attributes as netfilter reads them. It fails only if one is too
-// long, which none is.
+// encode writes attributes in netfilter's format. It fails only if one is too long, and
+// none is.
 func encode(write func(*netlink.AttributeEncoder)) []byte {
 	encoder := netlink.NewAttributeEncoder()
 	encoder.ByteOrder = binary.BigEndian

@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package nfqueue delays packets in user space, for kernels that have no queueing
-// discipline for it: a table of the packet filter hands the packets that programs
-// select to this process (NFQUEUE), which gives each back when its time has come. It
-// promises that nothing outlives the process: the kernel deletes the table with the
-// socket that owns it, and packets that nobody listens for pass at once.
+// Package nfqueue delays packets in user space, for kernels without a queueing discipline
+// for it. A table of the packet filter hands the packets that programs select to this
+// process (NFQUEUE), which returns each after its delay. It promises that nothing outlives
+// the process: the kernel deletes the table with the socket that owns it, and packets
+// without a listener pass at once.
 package nfqueue
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Plan is what is delayed in one network namespace, and for how long.
+// Plan selects packets of one network namespace, and sets their delay.
 type Plan struct {
 	// Netns is the path of the namespace.
 	Netns string
@@ -28,10 +28,10 @@ type Plan struct {
 	Table string
 	// Rules select the packets by the effect Queue, and have no other.
 	Rules []classifier.Rule
-	// Loopback has packets delayed that leave by a loopback link, too.
+	// Loopback delays packets that leave by a loopback link, too.
 	Loopback bool
-	// A packet waits Delay, give or take up to Jitter, every value as likely:
-	// packets can overtake each other.
+	// A packet waits Delay, plus or minus up to Jitter, every value equally likely: packets
+	// can overtake each other.
 	Delay, Jitter time.Duration
 }
 
@@ -63,13 +63,13 @@ func Start(p Plan) (*Delayer, error) {
 	return d, nil
 }
 
-// Replace selects by other rules from now on. What waits goes on waiting.
+// Replace selects by other rules from now on. Waiting packets continue to wait.
 func (d *Delayer) Replace(rules []classifier.Rule) error {
 	programs, err := load(rules)
 	if err != nil {
 		return err
 	}
-	// The kernel keeps those that a rule uses.
+	// The kernel keeps the programs that a rule uses.
 	defer func() {
 		for _, program := range programs {
 			program.Close()
@@ -81,9 +81,10 @@ func (d *Delayer) Replace(rules []classifier.Rule) error {
 // Taken counts the packets that were held so far.
 func (d *Delayer) Taken() uint64 { return d.queue.taken.Load() }
 
-// Close lets everything pass again, first of all what waits.
+// Close passes all packets again, first the waiting ones.
 func (d *Delayer) Close() error {
-	// The kernel drops what waits when a chain goes. So the rules go before.
+	// The kernel drops waiting packets when a chain is removed, so the rules are removed
+	// first.
 	err := d.table.setRules(nil)
 	d.queue.flush()
 	err = errors.Join(err, d.table.close())
@@ -109,9 +110,9 @@ func load(rules []classifier.Rule) (map[classifier.Direction]*ebpf.Program, erro
 	return programs, nil
 }
 
-// Tables lists the names of all tables of the packet filter in a namespace that
-// are for both IPv4 and IPv6. A kernel without a packet filter has none. It returns
-// target.ErrGone, wrapped, if the namespace is not there.
+// Tables lists the names of all tables of the packet filter in a namespace for both IPv4
+// and IPv6. A kernel without a packet filter has none. It returns target.ErrGone, wrapped,
+// if the namespace does not exist.
 func Tables(netns string) ([]string, error) {
 	namespace, err := target.OpenNetns(netns)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// firstNumber and numbers are the queues that are tried: one process can
-	// listen on each, and programs of others use the low ones.
+	// firstNumber and numbers are the queues to try: one process can listen on each, and other
+	// programs use the low numbers.
 	firstNumber, numbers = 0x5171, 64
 	// mostPackets wait at once. More pass without a delay.
 	mostPackets = 100_000
@@ -38,7 +38,7 @@ const (
 
 	commandBind = 1
 	copyMeta    = 1
-	flagPass    = 1 // NFQA_CFG_F_FAIL_OPEN: what does not fit passes
+	flagPass    = 1 // NFQA_CFG_F_FAIL_OPEN: packets beyond its room pass
 	flagWhole   = 4 // NFQA_CFG_F_GSO: packets are not segmented for us
 	accept      = 1
 )
@@ -49,16 +49,16 @@ type queue struct {
 	number        uint16
 	delay, jitter time.Duration
 
-	taken   atomic.Uint64 // packets that have waited, or do
+	taken   atomic.Uint64 // packets that have waited, or wait
 	mu      sync.Mutex
 	waiting waiting
-	wake    chan struct{} // the first to go has changed
+	wake    chan struct{} // the first due packet has changed
 
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
 
-// packet is one that waits, by the number that the kernel gave it.
+// packet is a waiting packet, by the number that the kernel gave it.
 type packet struct {
 	due time.Time
 	id  uint32
@@ -70,7 +70,8 @@ func listen(netns int, delay, jitter time.Duration) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where these are refused, packets that we are too slow for pass undelayed.
+	// Where the kernel refuses this option, packets pass undelayed when this process is too
+	// slow.
 	_ = conn.SetOption(netlink.NoENOBUFS, true)
 	_ = conn.SetReadBuffer(receiveBuffer)
 	q := &queue{conn: conn, delay: delay, jitter: jitter, wake: make(chan struct{}, 1), stop: make(chan struct{})}
@@ -100,14 +101,14 @@ func (q *queue) bind() error {
 	return err
 }
 
-// receive lets packets wait as they come. When it ends for another reason than
-// close, the queue has no listener any more, and packets pass.
+// receive queues packets as they arrive. If it ends without close, the queue has no
+// listener any more, and packets pass.
 func (q *queue) receive() {
 	defer q.conn.Close()
 	for {
 		messages, err := q.conn.Receive()
-		// The kernel forgets packets, such as those of a link that goes, and
-		// answers a verdict about them with ENOENT.
+		// The kernel forgets packets, such as those of a removed link, and answers a verdict
+		// about them with ENOENT.
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOBUFS) {
 			return
 		}
@@ -125,7 +126,7 @@ func (q *queue) receive() {
 	}
 }
 
-// wait is how long the next packet waits.
+// wait returns how long the next packet waits.
 func (q *queue) wait() time.Duration {
 	if q.jitter <= 0 {
 		return q.delay
@@ -142,12 +143,12 @@ func (q *queue) add(p packet) {
 	if first {
 		select {
 		case q.wake <- struct{}{}:
-		default: // it will look anyway
+		default: // release wakes anyway
 		}
 	}
 }
 
-// release gives packets back when they are due.
+// release returns packets to the kernel when they are due.
 func (q *queue) release() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -167,8 +168,8 @@ func (q *queue) release() {
 	}
 }
 
-// take removes packets that are due, at most so many as are sent at once, and
-// tells how long it is to the next one.
+// take removes packets that are due, at most as many as one batch sends, and returns the
+// time to the next one.
 func (q *queue) take(now time.Time) (due []packet, next time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,8 +182,7 @@ func (q *queue) take(now time.Time) (due []packet, next time.Duration) {
 	return due, time.Hour
 }
 
-// pass sends packets on their way. What cannot be sent any more is the kernel's
-// to drop.
+// pass returns packets to the kernel. It drops packets that cannot be sent any more.
 func (q *queue) pass(packets []packet) {
 	var messages []netlink.Message
 	for _, p := range packets {
@@ -195,8 +195,7 @@ func (q *queue) pass(packets []packet) {
 	}
 }
 
-// flush passes everything that waits, in the order in which it was due, until
-// nothing comes any more.
+// flush passes all waiting packets, in the order of their times, until no more arrive.
 func (q *queue) flush() {
 	for quiet := 0; quiet < 3; {
 		due, _ := q.take(time.Now().Add(q.delay + q.jitter + time.Hour))
@@ -206,7 +205,7 @@ func (q *queue) flush() {
 			continue
 		}
 		quiet++
-		time.Sleep(2 * time.Millisecond) // what was on its way when the rules went
+		time.Sleep(2 * time.Millisecond) // packets on their way when the rules were removed
 	}
 }
 
@@ -216,17 +215,17 @@ func (q *queue) close() {
 	q.ended.Wait()
 }
 
-// waiting is a heap, the first to go at the top.
+// waiting is a heap with the first due packet at the top.
 type waiting []packet
 
 func (w waiting) Len() int           { return len(w) }
 func (w waiting) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
 func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (w *waiting) Push(p any) { *w = append(*w, p.(packet)) }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (w *waiting) Pop() any {
 	last := len(*w) - 1
 	p := (*w)[last]

@@ -15,7 +15,7 @@ import (
 )
 
 // table is a table of the packet filter that the kernel deletes with its socket:
-// NFT_TABLE_F_OWNER, Linux 5.12. The library for such tables cannot ask for that.
+// NFT_TABLE_F_OWNER, Linux 5.12. The library for such tables lacks this flag.
 type table struct {
 	Plan
 	conn   *netlink.Conn
@@ -23,8 +23,8 @@ type table struct {
 	target func(number uint16) expression
 }
 
-// Hooks and priorities. What arrives is looked at before anything else can
-// change it, what leaves after everything else has.
+// Hooks and priorities. Arriving packets are selected before anything else can change them,
+// leaving ones after everything else.
 const (
 	hookPrerouting, hookPostrouting = 0, 4
 
@@ -96,11 +96,11 @@ func (t *table) rules(programs map[classifier.Direction]*ebpf.Program, target fu
 	return messages
 }
 
-// conditions are what must hold before the program is asked.
+// conditions must hold before the program runs.
 func (t *table) conditions(direction classifier.Direction) []expression {
 	switch {
 	case direction == classifier.Ingress:
-		return notLoopback(metaInputType) // it came by when it left
+		return notLoopback(metaInputType) // a loopback packet was selected when it left
 	case !t.Loopback:
 		return notLoopback(metaOutputType)
 	}
@@ -156,15 +156,15 @@ func (t *table) commit(messages []netlink.Message) error {
 	return nil
 }
 
-// drain throws away what else the kernel says about a batch that it refused: all of
-// it is there when the batch has been sent, and would be taken for answers to the
-// next one, however late that comes.
+// drain discards the kernel's other messages about a batch that it refused. All of them
+// exist when the batch has been sent. Otherwise they would count as answers to the next
+// batch, however late that comes.
 func (t *table) drain() error {
 	socket, err := t.conn.SyscallConn()
 	if err != nil {
 		return err
 	}
-	var answer [1]byte // the rest of a message is thrown away with it
+	var answer [1]byte // the rest of a message is discarded with it
 	var last error
 	err = socket.Read(func(fd uintptr) bool {
 		for last = nil; last == nil || errors.Is(last, unix.EINTR) || errors.Is(last, unix.ENOBUFS); {
@@ -178,7 +178,7 @@ func (t *table) drain() error {
 	return errors.Join(err, last)
 }
 
-// expression is a part of a rule: what it is called, and its attributes.
+// expression is a part of a rule: its name and attributes.
 type expression struct {
 	name  string
 	write func(*netlink.AttributeEncoder)
@@ -210,8 +210,8 @@ func compare(operator uint32, value []byte) expression {
 	}}
 }
 
-// matchProgram holds for packets that a program selects: struct xt_bpf_info_v1
-// with the mode XT_BPF_MODE_FD_ELF.
+// matchProgram matches packets that a program selects: struct xt_bpf_info_v1 with the mode
+// XT_BPF_MODE_FD_ELF.
 func matchProgram(program *ebpf.Program) expression {
 	const length, modeDescriptor = 4 + 4 + 512 + 8, 2
 	info := make([]byte, length)
@@ -220,8 +220,8 @@ func matchProgram(program *ebpf.Program) expression {
 	return compat("match", "bpf", 1, info)
 }
 
-// nativeQueue and compatQueue end a packet's way through the rules at a queue, or
-// let it pass if nobody listens there.
+// nativeQueue and compatQueue end a packet's path through the rules at a queue, or pass it
+// if the queue has no listener.
 func nativeQueue(number uint16) expression {
 	return expression{"queue", func(a *netlink.AttributeEncoder) {
 		a.Uint16(unix.NFTA_QUEUE_NUM, number)

@@ -16,7 +16,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// A machine may be so slow that nobody looks at an answer for a while.
+// On a slow machine an answer may stay unread for a while.
 func TestARefusedBatchLeavesNoAnswers(t *testing.T) {
 	testneeds.BeRoot(t)
 	err := target.InNewNetns(func(path string) error {

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package nodefailure ends a node: its kernel panics, or the machine is powered
-// off. It promises that the node is ended only after that was told, never for the
-// same target again once it was, and never where other nodes run on the same kernel.
+// Package nodefailure ends a node: its kernel panics, or the machine is powered off. It
+// promises to end a node only after that was reported, and never twice for the same target.
+// It never ends a node whose kernel runs other nodes.
 package nodefailure
 
 import (
@@ -26,8 +26,8 @@ const (
 )
 
 // firstPIDNamespace is the inode of the process namespace in which Linux starts
-// (PROC_PID_INIT_INO of include/linux/proc_ns.h). The first process of a container
-// that plays a node is in another.
+// (PROC_PID_INIT_INO of include/linux/proc_ns.h). The first process of a container that
+// acts as a node is in another.
 const firstPIDNamespace = 0xEFFFFFFC
 
 const processNamespace = "/proc/self/ns/pid"
@@ -44,8 +44,8 @@ func New(params v1beta1.NodeFailure, t *target.Target, j *journal.Journal) *Inje
 	return &Injector{params: params, target: t, journal: j}
 }
 
-// Inject finds out whether the node can be ended, and changes nothing: who is told
-// that the node fails must hear of it before. Trigger ends it.
+// Inject checks whether the node can be ended, and changes nothing: the control plane must
+// learn of the failure before it happens. Trigger ends the node.
 func (i *Injector) Inject(context.Context) error {
 	if err := i.check(); err != nil {
 		return fmt.Errorf("end node %s: %w", i.target.Injection.Target.NodeName, err)
@@ -53,9 +53,9 @@ func (i *Injector) Inject(context.Context) error {
 	return nil
 }
 
-// Trigger ends the node. That it does is on the disk before, with the name of this
-// boot: a journal of an earlier boot says that it was done. It does not return when
-// the kernel panics; powering off takes a moment.
+// Trigger ends the node. It first records that on the disk, with the name of this boot, so
+// that a journal of an earlier boot proves it. It does not return when the kernel panics;
+// powering off takes a moment.
 func (i *Injector) Trigger() error {
 	boot, err := journal.BootID()
 	if err != nil {
@@ -75,15 +75,15 @@ func (i *Injector) Trigger() error {
 	return nil
 }
 
-// Clean does nothing and is safe to call at any time: a node that has ended took
-// with it all that could be cleaned.
+// Clean does nothing and is safe to call at any time: the end of a node leaves nothing to
+// clean.
 func (i *Injector) Clean(context.Context) error { return nil }
 
 // Left is always empty.
 func (i *Injector) Left(context.Context) ([]string, error) { return nil, nil }
 
-// Probe says whether this node could be ended, as far as that can be known without
-// an injection.
+// Probe checks whether this node could be ended, as far as that is known without an
+// injection.
 func (i *Injector) Probe() (string, error) {
 	if i.target.Injection.SysrqTrigger != "" {
 		return "ends the node by " + i.target.Injection.SysrqTrigger, i.check()
@@ -91,8 +91,8 @@ func (i *Injector) Probe() (string, error) {
 	return "ends the node if sysrqTrigger is set", ownKernel()
 }
 
-// check refuses a node that cannot be ended, or that is not the only one on its
-// kernel. The first is asked last: to open the file does nothing yet.
+// check refuses a node that cannot be ended, or that shares its kernel. It opens the file
+// last, which changes nothing.
 func (i *Injector) check() error {
 	if err := ownKernel(); err != nil {
 		return err
@@ -111,9 +111,8 @@ func (i *Injector) check() error {
 	return file.Close()
 }
 
-// ownKernel refuses a node that is a container: its kernel is that of the machine
-// on which it runs, and of everything else there. A chaos pod has its node's
-// process namespace.
+// ownKernel refuses a node that is a container: its kernel is that of the machine on which
+// it runs, and of everything else there. A chaos pod has its node's process namespace.
 func ownKernel() error {
 	var namespace unix.Stat_t
 	if err := unix.Stat(processNamespace, &namespace); err != nil {
@@ -125,8 +124,8 @@ func ownKernel() error {
 	return nil
 }
 
-// press gives one command to the kernel. Whoever calls names the file: none is
-// known here.
+// press writes one command to the kernel. The caller passes the file: this package knows
+// none.
 func press(trigger, command string) error {
 	file, err := os.OpenFile(trigger, os.O_WRONLY, 0)
 	if err != nil {

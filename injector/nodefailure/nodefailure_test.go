@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
-// TestMain lets the test binary be an injector on a node that is a container.
+// TestMain runs the test binary as an injector on a node that is a container.
 func TestMain(m *testing.M) {
 	if len(os.Args) != 3 || os.Args[1] != "inject" {
 		os.Exit(m.Run())
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// on is a node whose kernel would take commands in a file.
+// on is a node whose kernel would read commands from a file.
 func on(trigger string) *target.Target {
 	return &target.Target{Injection: v1beta1.Injection{
 		Disruption: v1beta1.DisruptionRef{UID: "d-1"}, Kind: v1beta1.KindNodeFailure, Level: v1beta1.LevelNode,
@@ -65,9 +65,9 @@ func TestANodeThatIsAContainerIsRefused(t *testing.T) {
 	trigger := file(t)
 	inside := exec.Command("/proc/self/exe", "inject", trigger)
 	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	said, err := inside.Output()
-	if err != nil || !strings.Contains(string(said), "shares its kernel") || !strings.Contains(string(said), "end node node-1") {
-		t.Errorf("Inject in a container = %q, %v, want it refused", said, err)
+	output, err := inside.Output()
+	if err != nil || !strings.Contains(string(output), "shares its kernel") || !strings.Contains(string(output), "end node node-1") {
+		t.Errorf("Inject in a container = %q, %v, want it refused", output, err)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package oneline joins errors into one that is a single line, as statuses and
-// events show it. It promises that errors.Is still finds each of them.
+// Package oneline joins errors into one with a single line, for statuses and events. It
+// promises that errors.Is still finds each of them.
 package oneline
 
 import (

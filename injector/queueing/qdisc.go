@@ -16,27 +16,25 @@ import (
 )
 
 const (
-	// delayedPackets is how many packets wait for their time at once. More are
-	// dropped.
+	// delayedPackets is how many packets wait at once. More are dropped.
 	delayedPackets = 100_000
-	// burstTime is how long a limited link may be faster after a pause, and
-	// burstBytes at least so much: a full packet. What a kernel with a coarse
-	// clock, or without a processor, is late by must be less, or it is lost.
+	// burstTime is how long a limited link may be faster after a pause, and burstBytes the
+	// least amount: a full packet. A kernel with a coarse clock, or without a processor, may
+	// be late by less than that without losing bandwidth.
 	burstTime  = 50 * time.Millisecond
 	burstBytes = 2000
-	// backlogTime is how long packets wait behind a limit before more are
-	// dropped. Three of the largest always fit, each of up to 64 KiB while
-	// their segmentation is left to hardware.
+	// backlogTime is how long packets wait behind a limit before more are dropped. Three of
+	// the largest always fit, each of up to 64 KiB while hardware does their segmentation.
 	backlogTime  = 200 * time.Millisecond
 	backlogBytes = 3 << 16
 )
 
-// Handles of the qdiscs. A device is ours alone, so they cannot be taken.
+// Handles of the qdiscs. A device is ours alone, so no other program uses them.
 const (
 	delayMajor, rateMajor, backlogMajor = 1, 2, 3
 )
 
-// addQdiscs puts the delay at the root and the rate behind it.
+// addQdiscs adds the delay at the root and the rate behind it.
 func (d Device) addQdiscs(c attach.Conn, index int) error {
 	parent := uint32(netlink.HANDLE_ROOT)
 	if d.Delay > 0 {
@@ -77,7 +75,7 @@ func (d Device) addRate(c attach.Conn, index int, parent uint32) error {
 	return nil
 }
 
-// addBacklog adds a queue of so many bytes, of which the library knows the name only.
+// addBacklog adds a queue of this many bytes. The library has only its name.
 func addBacklog(netns string, index int, bytes uint32) error {
 	request := nl.NewNetlinkRequest(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	request.AddData(&nl.TcMsg{

@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package queueing makes packets wait: in queueing disciplines of the kernel, on
-// an intermediate device (IFB) that a link's filters send packets to and that
-// hands them back to the link. It promises that no qdisc of any other link is
-// touched, that each device is in the journal before it is made, and that
-// deleting a device takes everything of it away.
+// Package queueing delays packets in queueing disciplines of the kernel, on an intermediate
+// device (IFB) to which a link's filters send packets. The device returns them to the link.
+// It promises to change no qdisc of any other link. Each device is in the journal before it
+// is made, and deleting a device removes everything of it.
 package queueing
 
 import (
@@ -24,13 +23,13 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Demand is what a queue does to packets. The zero value is no queue.
+// Demand is the effect of a queue on packets. The zero value is no queue.
 type Demand struct {
-	// Delay is what a packet waits, Jitter the largest deviation from it, of
-	// which every value is as likely: packets can overtake each other.
+	// Delay is how long a packet waits, Jitter the largest deviation from it, with every value
+	// equally likely: packets can overtake each other.
 	Delay, Jitter time.Duration
-	// Rate is in bytes per second, with the headers of links; 0 means no limit.
-	// More than 4 GiB a second count as that.
+	// Rate is in bytes per second, with the headers of links; 0 means no limit. A rate above 4
+	// GiB per second counts as 4 GiB.
 	Rate int64
 }
 
@@ -42,9 +41,9 @@ type Device struct {
 	Demand
 }
 
-// Make makes the device with its qdiscs, brings it up, and returns its index. A
-// device of an earlier attempt is replaced. It refuses to work beside devices of
-// another injection: whose queue a packet took would be a matter of chance.
+// Make makes the device with its qdiscs, brings it up, and returns its index. It replaces a
+// device of an earlier attempt. It refuses to work beside devices of another injection:
+// chance would decide which queue gets a packet.
 func (d Device) Make(log attach.ChangeLog) (index int, err error) {
 	err = attach.Exclusively(d.Netns.Path, func(c attach.Conn) error {
 		if err := Free(d.Netns.Path, d.Mark); err != nil {
@@ -64,8 +63,8 @@ func (d Device) Make(log attach.ChangeLog) (index int, err error) {
 	return index, err
 }
 
-// Free returns an error if another injection than that of the mark has devices
-// in the namespace.
+// Free returns an error if another injection than that of the mark has devices in the
+// namespace.
 func Free(netns string, m attach.Mark) error {
 	names, err := Names(netns)
 	if err != nil {
@@ -80,14 +79,14 @@ func Free(netns string, m attach.Mark) error {
 	return nil
 }
 
-// NamesOf are the names of the devices of an injection.
+// NamesOf returns the names of the devices of an injection.
 func NamesOf(m attach.Mark) []string {
 	return []string{m.Link(classifier.Egress), m.Link(classifier.Ingress)}
 }
 
 func (d Device) name() string { return d.Mark.Link(d.Direction) }
 
-// What the journal says about a device.
+// The states of a device in the journal.
 const (
 	absent  = "absent"
 	present = "present"
@@ -106,8 +105,8 @@ func (d Device) make(c attach.Conn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Without an address the device speaks to nobody. A kernel without IPv6
-	// has none of it to turn off.
+	// Without an address the device sends nothing of its own. A kernel without IPv6 has
+	// nothing to turn off.
 	_ = c.LinkSetIP6AddrGenMode(made, 1)
 	if err := d.addQdiscs(c, made.Attrs().Index); err != nil {
 		return 0, err
@@ -118,9 +117,9 @@ func (d Device) make(c attach.Conn) (int, error) {
 	return made.Attrs().Index, nil
 }
 
-// Remove deletes the devices of an injection, and with them the packets that wait
-// there. The filters that lead to them must be gone before: a filter without its
-// device drops what it selects. What is not there is removed.
+// Remove deletes the devices of an injection, and with them the packets that wait there.
+// The caller must first remove the filters that lead to them: a filter without its device
+// drops the packets that it selects. A missing device counts as removed.
 func Remove(netns string, m attach.Mark) error {
 	return attach.Exclusively(netns, func(c attach.Conn) error {
 		var errs []error
@@ -148,7 +147,7 @@ func remove(c attach.Conn, name string) error {
 	return nil
 }
 
-// Names lists the devices of Squall in a namespace, whichever disruption they are of.
+// Names lists the devices of Squall in a namespace, of any disruption.
 func Names(netns string) ([]string, error) {
 	c, err := attach.Open(netns)
 	if err != nil {
@@ -177,8 +176,8 @@ func isMissing(err error) bool {
 	return errors.As(err, &missing) || errors.Is(err, unix.ENODEV)
 }
 
-// lacks says what a kernel does not have, if that is what its answer means: of
-// what it does not know it says that it does not exist, or is not supported.
+// lacks returns an error with the missing kernel feature, if the kernel's error means that:
+// for an unknown feature it answers ENOENT or EOPNOTSUPP.
 func lacks(err error, what, how string) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("the kernel has no %s (%s): %w", what, how, err)
@@ -186,7 +185,7 @@ func lacks(err error, what, how string) error {
 	return fmt.Errorf("add %s: %w", what, err)
 }
 
-// bytesIn is how many bytes pass at a rate within a time, at least so many.
+// bytesIn is how many bytes pass at a rate within a time, at least this many.
 func bytesIn(rate int64, d time.Duration, least int64) uint32 {
 	bytes := max(float64(rate)*d.Seconds(), float64(least))
 	return uint32(min(bytes, math.MaxUint32))

@@ -14,23 +14,23 @@ import (
 	"github.com/squall-chaos/squall/injector/child"
 )
 
-// What a target's files and name servers say is read in a child process: the injector
-// could do anything on the node, and a flaw in the reading would be the target's to use.
+// A child process reads a target's files and the answers of name servers. The injector has
+// all rights on the node, and a target could exploit a flaw in the code that reads them.
 
 // Command is the hidden subcommand of the injector that runs Child.
 const Command = "resolve"
 
-// maxAnswers is far more than any answers need, in bytes.
+// maxAnswers bounds all answers, in bytes; far more than any need.
 const maxAnswers = 4 << 20
 
-// question is what the child is asked: names, with the target's files as they are.
+// question is the input of the child: names, with the target's files unchanged.
 type question struct {
 	Names       []string
 	Hosts, Conf string
 	NoConf      string // why Conf could not be read
 }
 
-// answer is what a name stands for, or why that is not known.
+// answer has the addresses of a name, or why they are unknown.
 type answer struct {
 	Addresses []netip.Addr
 	Error     string
@@ -71,8 +71,8 @@ func (r Resolver) askChild(ctx context.Context, names []string, answers *[]answe
 	return nil
 }
 
-// Child answers a question on its standard input. It is in the target's network
-// namespace and has no rights.
+// Child answers a question on its standard input. It is in the target's network namespace
+// and has no rights.
 func Child(ctx context.Context, _ []string) error {
 	return child.Reply(func(asked question) []answer {
 		answers := make([]answer, len(asked.Names))

@@ -13,9 +13,8 @@ import (
 // maxFile is far more than any resolv.conf or hosts file has, in bytes.
 const maxFile = 1 << 20
 
-// readBelow reads a file of a container. Links in it lead to where they lead in
-// the container, and what the container made of the file can neither block nor
-// fill the injector.
+// readBelow reads a file of a container. Links in it resolve as in the container. No file
+// of the container can block or fill the injector.
 func readBelow(root, path string) (string, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A container decides what its files are: its links must not lead to the
-// node's files, and a pipe must not hold the injector.
+// A container controls its files: their links must not lead to the node's files, and a pipe
+// must not block the injector.
 func TestReadBelowStaysInTheContainer(t *testing.T) {
 	root := t.TempDir()
 	etc := filepath.Join(root, "etc")

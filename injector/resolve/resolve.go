@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package resolve finds the addresses of names as a target would: in its network
-// namespace, by its own resolv.conf and hosts file. It promises that nothing which
-// a container made of these files can lead it out of the container, block it or
-// fill it, and that its answers are read by a process without capabilities.
+// Package resolve finds the addresses of names as a target would: in its network namespace,
+// by its own resolv.conf and hosts file. It promises that a container cannot use these
+// files to lead it out of the container, block it or fill it. A process without
+// capabilities reads the answers.
 package resolve
 
 import (
@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// queryTimeout is for one answer of one server, nameTimeout for all
-	// servers, search domains and attempts together.
+	// queryTimeout is for one answer of one server, nameTimeout for all servers, search
+	// domains and attempts together.
 	queryTimeout = 2 * time.Second
 	nameTimeout  = 20 * time.Second
 	// queryAttempts is how often every server is asked.
@@ -35,15 +35,15 @@ const (
 
 var errNoSuchName = errors.New("no such name")
 
-// Resolver resolves names as a process would that lives in the network
-// namespace at the path Netns and sees the files below Root.
+// Resolver resolves names like a process in the network namespace at the path Netns that
+// sees the files below Root.
 type Resolver struct {
 	Who         string // for errors: "the pod"
 	Netns, Root string
 }
 
-// All resolves names by the first of the resolvers that knows each. The error
-// names every name that none of them knows.
+// All resolves names by the first of the resolvers that knows each. The error names every
+// name that no resolver knows.
 func All(ctx context.Context, names []string, resolvers []Resolver) (map[string][]netip.Addr, error) {
 	resolved, reasons := map[string][]netip.Addr{}, map[string][]string{}
 	for _, r := range resolvers {
@@ -68,7 +68,7 @@ func All(ctx context.Context, names []string, resolvers []Resolver) (map[string]
 	return nil, oneline.Join(errs...)
 }
 
-// lookup is what becomes of one name in the child.
+// lookup resolves one name, in the child.
 func (q question) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func (q question) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	return search(ctx, config, name)
 }
 
-// SearchDomains are those with which the resolver of a container, whose files are
+// SearchDomains returns the domains with which the resolver of a container, whose files are
 // below root, completes names.
 func SearchDomains(root string) ([]string, error) {
 	conf, err := readBelow(root, "etc/resolv.conf")
@@ -110,8 +110,8 @@ func parseConfig(conf string) (*dns.ClientConfig, error) {
 	return config, nil
 }
 
-// search tries the name with each search domain, as resolv.conf says, and stops
-// at the first that has an address.
+// search tries the name with each search domain of resolv.conf, and stops at the first that
+// has an address.
 func search(ctx context.Context, config *dns.ClientConfig, name string) ([]netip.Addr, error) {
 	var last error
 	for _, candidate := range config.NameList(name) {
@@ -127,8 +127,8 @@ func search(ctx context.Context, config *dns.ClientConfig, name string) ([]netip
 	return nil, last
 }
 
-// queryBoth asks for both families. An answer for one is enough: there are
-// servers that give none for the other.
+// queryBoth asks for both families. An answer for one is enough: some servers give none for
+// the other.
 func queryBoth(ctx context.Context, config *dns.ClientConfig, name string) ([]netip.Addr, error) {
 	ipv4, err := query(ctx, config, name, dns.TypeA)
 	if errors.Is(err, errNoSuchName) {
@@ -170,7 +170,7 @@ func query(ctx context.Context, config *dns.ClientConfig, name string, qtype uin
 	return nil, last
 }
 
-// exchange asks again by TCP what does not fit into a datagram.
+// exchange asks again by TCP if an answer does not fit into a datagram.
 func exchange(ctx context.Context, question *dns.Msg, server string) (*dns.Msg, error) {
 	client := dns.Client{Timeout: queryTimeout}
 	answer, _, err := client.ExchangeContext(ctx, question, server)

@@ -21,16 +21,16 @@ import (
 type Cgroups struct {
 	// V1 maps a version 1 controller, such as "cpu" or "blkio", to its directory.
 	V1 map[string]string `json:"v1,omitempty"`
-	// Unified is the version 2 directory; empty without one. A hybrid node has
-	// one too, with few controllers in it.
+	// Unified is the version 2 directory; empty without one. A hybrid node has one too, with
+	// few controllers in it.
 	Unified string `json:"unified,omitempty"`
-	// Problem says why directories are not known; empty means they are.
+	// Problem is why directories are unknown; empty if they are known.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Dir returns the directory in which a controller, such as "cpu", "cpuset",
-// "memory", "io", "blkio" or "freezer", is steered for the process, and whether
-// it is version 2. Ask for "blkio" in version 1 and for "io" in version 2.
+// Dir returns the directory that limits the process for a controller, such as "cpu",
+// "cpuset", "memory", "io", "blkio" or "freezer", and whether it is version 2. Ask for
+// "blkio" in version 1 and for "io" in version 2.
 func (c Cgroups) Dir(controller string) (dir string, v2 bool, err error) {
 	if dir, ok := c.V1[controller]; ok {
 		return dir, false, nil
@@ -48,7 +48,7 @@ func (c Cgroups) Dir(controller string) (dir string, v2 bool, err error) {
 	return c.Unified, true, nil
 }
 
-// remain tells whether a directory that is named after the container exists.
+// remain is true if a directory named after the container exists.
 func (c Cgroups) remain(id string) bool {
 	dirs := append(slices.Collect(maps.Values(c.V1)), c.Unified)
 	return slices.ContainsFunc(dirs, func(dir string) bool {
@@ -60,10 +60,10 @@ func (c Cgroups) remain(id string) bool {
 	})
 }
 
-// Whole are the cgroups of the container with the version 2 one that holds all of its
-// processes: a first process such as systemd moves into a cgroup below the container's.
-// In version 1 a limit does not hold for the cgroups below, so that those of the first
-// process stay.
+// Whole returns the cgroups of the container with the version 2 one that holds all of its
+// processes: a first process such as systemd moves into a cgroup below the container's. In
+// version 1 a limit does not apply to the cgroups below, so those of the first process
+// stay.
 func (c Container) Whole() Cgroups {
 	whole := c.Cgroups
 	for above := filepath.Dir(whole.Unified); mentions(above, c.ID); above = filepath.Dir(above) {
@@ -72,11 +72,11 @@ func (c Container) Whole() Cgroups {
 	return whole
 }
 
-// Join moves a process, which this process may move, into the cgroup directory
-// dir. It returns ErrGone, wrapped, if the cgroup is gone.
+// Join moves a process, with this process's rights, into the cgroup directory dir. It
+// returns ErrGone, wrapped, if the cgroup is gone.
 func (t *Target) Join(dir string, pid int) error {
-	// Version 2 refuses to move processes out of the cgroup namespace of
-	// whoever asks, and a chaos pod has one of its own.
+	// Version 2 refuses moves out of the mover's cgroup namespace, and a chaos pod has one of
+	// its own.
 	err := inHostCgroupNamespace(t.ProcDir(), func() error {
 		procs, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 		if err != nil {
@@ -92,8 +92,8 @@ func (t *Target) Join(dir string, pid int) error {
 	return nil
 }
 
-// cgroupsOf never fails: a kind that needs no cgroup shall work where they
-// cannot be seen, so what is wrong goes into Problem.
+// cgroupsOf never fails, as a kind that needs no cgroup must work without them. Errors are
+// in Problem.
 func cgroupsOf(proc string, pid int) Cgroups {
 	var found Cgroups
 	err := inHostCgroupNamespace(proc, func() error {
@@ -101,8 +101,8 @@ func cgroupsOf(proc string, pid int) Cgroups {
 		if err != nil {
 			return err
 		}
-		// Not below proc: these are our own mounts, and they are shown
-		// relative to the same cgroup namespace as the memberships.
+		// DefaultProc has our own mounts, which are shown relative to the same cgroup namespace
+		// as the memberships.
 		mounts, err := os.ReadFile(DefaultProc + "/thread-self/mountinfo")
 		if err != nil {
 			return err
@@ -116,14 +116,14 @@ func cgroupsOf(proc string, pid int) Cgroups {
 	return found
 }
 
-// inHostCgroupNamespace runs f where cgroup paths are shown from the root of
-// the hierarchy. A chaos pod may have a cgroup namespace of its own, and then
-// sees all others as "/../../…", with names missing in between.
+// inHostCgroupNamespace runs f where cgroup paths start at the root of the hierarchy. A
+// chaos pod may have a cgroup namespace of its own. Other cgroups appear there as
+// "/../../…", with names missing in between.
 func inHostCgroupNamespace(proc string, f func() error) error {
 	host := filepath.Join(proc, "1/ns/cgroup")
 	var theirs, ours unix.Stat_t
 	if unix.Stat(host, &theirs) != nil || unix.Stat(DefaultProc+"/self/ns/cgroup", &ours) != nil {
-		return f() // resolveCgroups tells if this was the wrong namespace
+		return f() // resolveCgroups detects a wrong namespace
 	}
 	if theirs.Ino == ours.Ino {
 		return f()
@@ -138,8 +138,8 @@ type cgroupMount struct {
 	controllers []string
 }
 
-// resolveCgroups turns the lines "4:memory:/pods/x" of a /proc/<pid>/cgroup
-// file into directories. What it found is valid also with an error.
+// resolveCgroups turns the lines "4:memory:/pods/x" of a /proc/<pid>/cgroup file into
+// directories. With an error, the directories found are valid too.
 func resolveCgroups(memberships string, mounts []cgroupMount) (Cgroups, error) {
 	paths, unified, err := cgroups.ParseCgroupFromReaderUnified(strings.NewReader(memberships))
 	if err != nil {
@@ -168,8 +168,8 @@ func resolveCgroups(memberships string, mounts []cgroupMount) (Cgroups, error) {
 	return found, errors.Join(errs...)
 }
 
-// directory finds where a cgroup path of a hierarchy is mounted. The empty
-// controller means version 2.
+// directory returns where a cgroup path of a hierarchy is mounted. The empty controller
+// means version 2.
 func directory(mounts []cgroupMount, controller, path string) (string, error) {
 	for _, mount := range mounts {
 		if mount.v2 != (controller == "") || (!mount.v2 && !slices.Contains(mount.controllers, controller)) {
@@ -177,7 +177,7 @@ func directory(mounts []cgroupMount, controller, path string) (string, error) {
 		}
 		below, err := filepath.Rel(mount.root, path)
 		if err != nil || below == ".." || strings.HasPrefix(below, "../") {
-			continue // only a part of the hierarchy is mounted there, another one
+			continue // another part of the hierarchy is mounted there
 		}
 		return filepath.Join(mount.dir, below), nil
 	}

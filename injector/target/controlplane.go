@@ -19,22 +19,22 @@ import (
 	"time"
 )
 
-// kubeletPort is where a kubelet listens, also one that is a part of another
-// program and has its name.
+// kubeletPort is the port of a kubelet, also of one that is a part of another program with
+// its own name.
 const kubeletPort = 10250
 
-// betweenLooks is longer than a kubelet's probe of a healthy pod lasts, so that
-// what it holds at two looks is a connection to the control plane.
+// betweenLooks is longer than a kubelet's probe of a healthy pod lasts. A connection that
+// exists at two reads leads to the control plane.
 const betweenLooks = 300 * time.Millisecond
 
-// looks is how often it is looked again before a kubelet is said to have no connection:
-// the kernel lists sockets in pieces, and may leave one out while others come and go.
+// looks is how many repeated reads must find no connection before ControlPlane returns an
+// error. The kernel lists sockets in pieces, and may omit one while others change.
 const looks = 3
 
-// ControlPlane lists whom the node's kubelet is connected to: by these connections
-// it is told that a chaos pod is to end. One that leads to a proxy on the node is
-// followed to whom the proxy is connected to. The list is empty if the node
-// runs no kubelet that can be seen; an error says that one runs without a connection.
+// ControlPlane lists the peers of the node's kubelet: its connections carry the
+// request to end a chaos pod. A connection to a proxy on the node is followed to the
+// proxy's own connections. The list is empty if no kubelet is visible on the node. A
+// kubelet without a connection is an error.
 func (t *Target) ControlPlane(ctx context.Context) ([]netip.AddrPort, error) {
 	kubelet, before, err := t.kubeletPeers()
 	if err != nil || !kubelet {
@@ -66,7 +66,7 @@ func (t *Target) ControlPlane(ctx context.Context) ([]netip.AddrPort, error) {
 		" wait until it is connected", cmp.Or(t.Injection.Target.NodeName, t.Injection.Target.Name))
 }
 
-// kubeletPeers are the other ends of the kubelet's connections, by socket.
+// kubeletPeers returns the other ends of the kubelet's connections, by socket.
 func (t *Target) kubeletPeers() (kubelet bool, peers map[uint64]netip.AddrPort, err error) {
 	node, err := t.NodeNetns()
 	if err != nil {
@@ -84,8 +84,8 @@ func (t *Target) kubeletPeers() (kubelet bool, peers map[uint64]netip.AddrPort, 
 	return kubelet, peers, nil
 }
 
-// follow is the pure part: from the kubelets, and whoever listens where one does,
-// through proxies on the node to what is elsewhere.
+// follow returns the peers without reading the node. It starts at the kubelets, and at
+// processes that listen like one, and follows proxies on the node to peers elsewhere.
 func follow(sockets []socket, owners map[int][]uint64, kubelets []int) (found bool, peers map[uint64]netip.AddrPort) {
 	holders := map[uint64][]int{}
 	for pid, inodes := range owners {
@@ -114,7 +114,7 @@ func follow(sockets []socket, owners map[int][]uint64, kubelets []int) (found bo
 		for _, s := range sockets {
 			connects := s.state == tcpEstablished || s.state == tcpSynSent
 			if !connects || !slices.Contains(owners[pid], s.inode) || listens(sockets, s.local.Port()) {
-				continue // it was called
+				continue // the peer opened this connection
 			}
 			if s.remote.Addr().IsLoopback() {
 				listen(s.remote.Port())
@@ -130,8 +130,8 @@ func listens(sockets []socket, port uint16) bool {
 	return slices.ContainsFunc(sockets, func(s socket) bool { return s.state == tcpListen && s.local.Port() == port })
 }
 
-// socketsOfNode are the sockets that each process in a network namespace holds, and
-// which of these processes are called as a kubelet is.
+// socketsOfNode returns the sockets of each process in a network namespace, and the
+// processes named like a kubelet.
 func (t *Target) socketsOfNode(node NetnsID) (owners map[int][]uint64, kubelets []int, err error) {
 	pids, err := listPIDs(t.ProcDir())
 	if err != nil {
@@ -141,7 +141,7 @@ func (t *Target) socketsOfNode(node NetnsID) (owners map[int][]uint64, kubelets 
 	for _, pid := range pids {
 		netns, err := netnsOf(t.ProcDir(), pid)
 		if err != nil || netns.NetnsID != node {
-			continue // it ended, or is a pod's
+			continue // it ended, or belongs to a pod
 		}
 		if inodes := socketsOf(t.ProcDir(), pid); len(inodes) > 0 {
 			owners[pid] = inodes
@@ -157,7 +157,7 @@ func (t *Target) socketsOfNode(node NetnsID) (owners map[int][]uint64, kubelets 
 
 func socketsOf(proc string, pid int) []uint64 {
 	dir := filepath.Join(proc, strconv.Itoa(pid), "fd")
-	entries, _ := os.ReadDir(dir) // one that ended has none
+	entries, _ := os.ReadDir(dir) // a process that ended has none
 	inodes := map[uint64]bool{}
 	for _, entry := range entries {
 		to, err := os.Readlink(filepath.Join(dir, entry.Name()))
@@ -233,8 +233,8 @@ func parseSocket(line string) (socket, error) {
 	return s, nil
 }
 
-// parseEnd reads an address and a port. The kernel prints an address as numbers of
-// 32 bits, each in the machine's order of bytes.
+// parseEnd reads an address and a port. The kernel prints an address as numbers of 32 bits,
+// each in the machine's order of bytes.
 func parseEnd(text string) (netip.AddrPort, error) {
 	address, port, _ := strings.Cut(text, ":")
 	number, err := strconv.ParseUint(port, 16, 16)

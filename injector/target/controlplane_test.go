@@ -53,7 +53,7 @@ func TestKubeletIsFollowedThroughProxies(t *testing.T) {
 	to := func(remote string, inode uint64) socket {
 		return socket{netip.AddrPortFrom(netip.MustParseAddr("192.168.0.4"), 40000+uint16(inode)), at(remote), tcpEstablished, inode}
 	}
-	// A call to the kubelet's own port is none of its connections.
+	// A connection to the kubelet's own port does not count as one of its own.
 	called := socket{at("192.168.0.4:10250"), at("10.9.9.9:5555"), tcpEstablished, 50}
 	for _, c := range []struct {
 		name     string
@@ -85,8 +85,8 @@ func TestKubeletIsFollowedThroughProxies(t *testing.T) {
 	}
 }
 
-// The kernel's own files are read: this process plays a kubelet that is connected
-// to a proxy on the node, itself.
+// The kernel's own files are read: this process acts as a kubelet connected to a proxy on
+// the node, which is the process itself.
 func TestControlPlaneOfARealProcess(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestControlPlaneOfARealProcess(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(proc, "7", "comm"), []byte("kubelet\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// Its only connection is to a proxy on the node that is connected to nobody.
+	// Its only connection leads to a proxy on the node without a connection of its own.
 	if peers, err := tgt.ControlPlane(t.Context()); err == nil || !strings.Contains(err.Error(), "kubelet of node node-1 has no connection") {
 		t.Errorf("a kubelet without a connection: %v, %v, want an error", peers, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What is read of other processes is whatever they make of it: a process chooses
-// its name, and whoever mounts something chooses the words of its mountinfo.
+// Other processes control the files about them: a process chooses its name, and a program
+// that mounts chooses the text of its mountinfo.
 func FuzzCgroupFiles(f *testing.F) {
 	const id = "0123456789abcdef"
 	f.Add("4:cpu,cpuacct:/kubepods/pod1/"+id+"\n0::/x\n", "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n", "pod1", id)

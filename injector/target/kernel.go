@@ -17,9 +17,9 @@ func KernelRelease() string {
 	return unix.ByteSliceToString(name.Release[:])
 }
 
-// CheckNetfilter returns an error if the kernel has no packet filter that programs
-// can talk to. Ask it before a connection is made in a network namespace: of a
-// kernel without one the library does not return the answer, it panics.
+// CheckNetfilter returns an error if the kernel has no packet filter for programs. Call it
+// before a connection is made in a network namespace: without a packet filter the library
+// panics.
 func CheckNetfilter() error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// podName is how the kubelet calls the cgroup of a pod: "pod" and its UID, with "_"
-// for "-" and more around it where systemd keeps cgroups. The container's is below.
+// podName matches the kubelet's name of a pod's cgroup: "pod" and its UID, with "_" for "-"
+// and more around it with systemd. The container's cgroup is below.
 var podName = regexp.MustCompile(`pod[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}(\.slice)?/`)
 
 // ending are the version 1 hierarchies by which a container is ended or limited.
 var ending = []string{"memory", "pids", "freezer", "devices", "name=systemd"}
 
-// LeaveContainer moves a process out of its container's cgroups into one of the same
-// pod with this name: what ends all processes of the container, as a runtime does when
-// the first has ended and they share the node's process namespace, or kills them
-// together when memory runs out, does not meet it. It returns the directories, none for
-// a process that is in no pod.
+// LeaveContainer moves a process out of its container's cgroups into one of the same pod
+// with this name. It then survives the end of its container: a runtime kills all processes
+// of a container whose first one has ended, if they share the node's process namespace. The
+// kernel may kill them together when memory runs out. LeaveContainer returns the
+// directories, none for a process outside pods.
 func LeaveContainer(proc string, pid int, name string) ([]string, error) {
 	var made []string
 	err := inHostCgroupNamespace(proc, func() error {
@@ -46,8 +46,8 @@ func LeaveContainer(proc string, pid int, name string) ([]string, error) {
 	return made, nil
 }
 
-// podDirs are the directories of the pod that a process is in: where this process was
-// given the node's cgroups, or else where the node's first process has them.
+// podDirs returns the directories of a process's pod: below the node's cgroups in this
+// process, or else below those of the node's first process.
 func podDirs(proc, memberships string) ([]string, error) {
 	node := filepath.Join(proc, "1")
 	for _, view := range []struct{ mounts, root string }{{DefaultProc + "/thread-self/mountinfo", "/"}, {node + "/mountinfo", node + "/root"}} {
@@ -55,7 +55,7 @@ func podDirs(proc, memberships string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A hierarchy that is mounted nowhere holds no container either.
+		// A hierarchy that is not mounted contains no container either.
 		found, _ := resolveCgroups(memberships, parseCgroupMounts(string(mounts)))
 		if dirs := found.podDirs(view.root); len(dirs) > 0 {
 			return dirs, nil

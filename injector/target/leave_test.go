@@ -19,7 +19,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// The cgroup of a pod as container runtimes and kubelets make it, and what is none.
+// The cases are cgroups of a pod from container runtimes and kubelets, and other cgroups.
 func TestPodDirs(t *testing.T) {
 	const uid, underscored = "0a1b2c3d-1111-2222-3333-444455556666", "0a1b2c3d_1111_2222_3333_444455556666"
 	for _, test := range []struct {
@@ -51,10 +51,10 @@ func TestPodDirs(t *testing.T) {
 	}
 }
 
-// A process leaves its container, by the node's cgroups if they are mounted here, and
-// else by those of the node's first process.
+// A process leaves its container by the node's cgroups if they are mounted here, else by
+// those of the node's first process.
 func TestLeaveContainer(t *testing.T) {
-	node := testcontainer.Proc(t, os.Getpid()) // not this machine's, which no test may enter
+	node := testcontainer.Proc(t, os.Getpid()) // no test may enter this machine's own
 	for _, test := range []struct {
 		name   string
 		unseen bool
@@ -83,7 +83,7 @@ func TestLeaveContainer(t *testing.T) {
 	}
 }
 
-// hidingCgroups has f see no cgroups, on its own thread alone.
+// hidingCgroups hides the cgroups from f, on its own thread alone.
 func hidingCgroups(f func() error) func() error {
 	return func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -99,7 +99,7 @@ func hidingCgroups(f func() error) func() error {
 	}
 }
 
-// inContainer has a process in the cgroup of a container, in one hierarchy.
+// inContainer starts a process in the cgroup of a container, in one hierarchy.
 func inContainer(t *testing.T) (container string, pid int) {
 	t.Helper()
 	roots := []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup/memory", "/sys/fs/cgroup"}

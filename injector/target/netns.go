@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NetnsID tells one network namespace from all others that there are now. The
-// kernel uses the number again once the namespace is gone.
+// NetnsID identifies a network namespace among those that exist now. The kernel reuses the
+// number once the namespace is gone.
 type NetnsID struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
@@ -25,19 +25,18 @@ type NetnsID struct {
 // Netns is a network namespace and a path to reach it.
 type Netns struct {
 	NetnsID
-	// Cookie is a number of the namespace that the kernel never uses again. It is 0
-	// where it is not known: before Linux 5.14, and to who may not enter.
+	// Cookie is a number of the namespace that the kernel never reuses. It is 0 if unknown:
+	// before Linux 5.14, and without the right to enter.
 	Cookie uint64 `json:"cookie,omitempty"`
-	// Path is valid as long as the process it leads through lives; empty when
-	// no process is in the namespace any more.
+	// Path is valid while the process in it lives; empty when no process is in the namespace
+	// any more.
 	Path string `json:"path"`
 }
 
-// EachNetns calls look for each network namespace of the node that a process is in
-// or that is mounted below /run/netns, once. The path that look gets leads there
-// until look returns: it holds the namespace, as many a process lives no longer
-// than a look takes. It goes on after an error of look, and stops with ctx. Proc is
-// DefaultProc when empty.
+// EachNetns calls look once for each network namespace of the node that a process is in or
+// that is mounted below /run/netns. The path passed to look is valid until look returns:
+// EachNetns holds the namespace, as many processes end sooner. It continues after an error
+// of look, and stops with ctx. proc is DefaultProc when empty.
 func EachNetns(ctx context.Context, proc string, look func(Netns) error) error {
 	paths, err := netnsPaths(procOrDefault(proc))
 	if err != nil {
@@ -49,13 +48,13 @@ func EachNetns(ctx context.Context, proc string, look func(Netns) error) error {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		// A process without an answer has ended, or is one that nobody may look at.
+		// A process that cannot be read has ended, or is protected.
 		if known, err := statNetns(path); err != nil || seen[known.NetnsID] {
 			continue
 		}
 		err := holdNetns(path, func(held Netns) error {
 			if seen[held.NetnsID] {
-				return nil // the process number is another's by now
+				return nil // the process number belongs to another one by now
 			}
 			seen[held.NetnsID] = true
 			return look(held)
@@ -65,8 +64,9 @@ func EachNetns(ctx context.Context, proc string, look func(Netns) error) error {
 	return errors.Join(errs...)
 }
 
-// holdNetns calls f with a path that leads to the namespace at path until f returns.
-// It does nothing if there is none any more: another process may be in it.
+// holdNetns calls f with a path that leads to the namespace at path until f returns. It
+// does nothing if the namespace is gone. Another process may have its number by then, with
+// another namespace.
 func holdNetns(path string, f func(Netns) error) error {
 	namespace, err := OpenNetns(path)
 	if errors.Is(err, ErrGone) {
@@ -83,8 +83,8 @@ func holdNetns(path string, f func(Netns) error) error {
 	return f(held)
 }
 
-// OpenNetns opens the network namespace at path, which stays as long as the file is
-// open. It returns ErrGone, wrapped, if there is none any more.
+// OpenNetns opens the network namespace at path, which stays while the file is open. It
+// returns ErrGone, wrapped, if the namespace is gone.
 func OpenNetns(path string) (*os.File, error) {
 	namespace, err := openNamespace(path)
 	if err != nil {
@@ -93,13 +93,14 @@ func OpenNetns(path string) (*os.File, error) {
 	var system unix.Statfs_t
 	if err := unix.Fstatfs(int(namespace.Fd()), &system); err != nil || system.Type != unix.NSFS_MAGIC {
 		namespace.Close()
-		// A namespace's name is a plain file from when it is unmounted until it is removed.
+		// Between unmount and removal, a namespace's name is a plain file.
 		return nil, fmt.Errorf("open network namespace %s: %w", path, errors.Join(ErrGone, err))
 	}
 	return namespace, nil
 }
 
-// netnsPaths are all paths that lead to network namespaces now, to most of them many.
+// netnsPaths returns all paths that lead to network namespaces now, usually several to
+// each.
 func netnsPaths(proc string) ([]string, error) {
 	pids, err := listPIDs(proc)
 	if err != nil {
@@ -117,16 +118,15 @@ func netnsPath(proc string, pid int) string {
 	return filepath.Join(proc, strconv.Itoa(pid), "ns/net")
 }
 
-// Do runs f in the network namespace at path, on an operating system thread
-// that nothing else uses meanwhile, and brings the thread back. If that fails,
-// the thread is thrown away, so that nothing of the namespace can leak into
-// other goroutines. F must not start goroutines that need the namespace.
+// Do runs f in the network namespace at path, on an operating system thread of its own, and
+// restores the thread. If that fails, the thread is discarded, so that no other goroutine
+// runs in the namespace. f must not start goroutines that need the namespace.
 func Do(path string, f func() error) error {
 	return inNamespace(path, unix.CLONE_NEWNET, "net", f)
 }
 
-// InNewNetns runs f with the path of a network namespace that exists as long as
-// f runs. F itself is not inside.
+// InNewNetns runs f with the path of a network namespace that exists while f runs. f itself
+// is not inside.
 func InNewNetns(f func(path string) error) error {
 	var namespace *os.File
 	err := Do("/proc/thread-self/ns/net", func() (err error) {
@@ -143,9 +143,9 @@ func InNewNetns(f func(path string) error) error {
 	return f(fmt.Sprintf("/proc/self/fd/%d", namespace.Fd()))
 }
 
-// OnThrowawayThread runs f on an operating system thread that is thrown away after
-// it, so that f may leave it in other namespaces. F must not start goroutines that
-// need what it did to the thread.
+// OnThrowawayThread runs f on an operating system thread that is discarded afterwards, so
+// that f may leave it in other namespaces. f must not start goroutines that need that
+// thread's namespaces.
 func OnThrowawayThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- onOwnThread(func() (restored bool, err error) { return false, f() }) }()
@@ -163,9 +163,9 @@ func openNamespace(path string) (namespace *os.File, err error) {
 	return namespace, nil
 }
 
-// askTwice asks once more after EACCES, which is also what the kernel answers when
-// the process ends between being found below /proc and being asked for its namespace.
-// The second time it says that there is none, which becomes ErrGone.
+// askTwice retries once after EACCES. The kernel also returns that when the process ends
+// between its listing below /proc and the read of its namespace. The retry then finds no
+// process, which becomes ErrGone.
 func askTwice(ask func() error) error {
 	err := ask()
 	if errors.Is(err, fs.ErrPermission) {
@@ -191,8 +191,7 @@ func inNamespace(path string, kind int, name string, f func() error) error {
 			defer own.Close()
 			err = unix.Setns(int(namespace.Fd()), kind)
 			if errors.Is(err, unix.EINVAL) {
-				// A namespace's name is a plain file from when it is unmounted
-				// until it is removed.
+				// Between unmount and removal, a namespace's name is a plain file.
 				return true, fmt.Errorf("enter namespace %s: %w", path, ErrGone)
 			}
 			if err != nil {
@@ -205,14 +204,14 @@ func inNamespace(path string, kind int, name string, f func() error) error {
 	return <-result
 }
 
-// onOwnThread runs f on a thread that is locked to this goroutine. The thread
-// ends with the goroutine unless f restored it. Ending it needlessly would do
-// harm: children that die with their parent die with the thread that made them.
+// onOwnThread runs f on a thread that is locked to this goroutine. The thread ends with the
+// goroutine unless f restored it. A needless end would do harm: children that die with
+// their parent die with the thread that made them.
 func onOwnThread(f func() (restored bool, err error)) error {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread cannot end, and /proc/self shows its namespaces.
-		// While this goroutine sits on it, the next one gets another thread.
+		// The main thread cannot end, and /proc/self shows its namespaces. While this goroutine
+		// occupies it, the next one gets another thread.
 		defer runtime.UnlockOSThread()
 		result := make(chan error, 1)
 		go func() { result <- onOwnThread(f) }()
@@ -225,7 +224,7 @@ func onOwnThread(f func() (restored bool, err error)) error {
 	return err
 }
 
-// cookieOf is the cookie of the network namespace at path, 0 if it cannot be known.
+// cookieOf returns the cookie of the network namespace at path, 0 if it is unknown.
 func cookieOf(path string) uint64 {
 	var cookie uint64
 	err := Do(path, func() error {
@@ -255,10 +254,9 @@ func statNetns(path string) (Netns, error) {
 	return Netns{NetnsID: NetnsID{Dev: stat.Dev, Ino: stat.Ino}, Path: path}, nil
 }
 
-// currentNetns finds a path that leads to a known namespace now. A container may
-// be started again while its pod, and with it the namespace, stays. The result
-// is zero when no process is in the namespace any more, also when another namespace
-// has its number by now.
+// currentNetns finds a path that leads to a known namespace now. A container may restart
+// while its pod, and with it the namespace, stays. The result is zero when no process is in
+// the namespace any more, also when another namespace has its number by now.
 func currentNetns(proc string, known Netns) (Netns, error) {
 	if now, err := statNetns(known.Path); err == nil && now.NetnsID == known.NetnsID {
 		if known.isAnother(now) {
@@ -282,8 +280,7 @@ func currentNetns(proc string, known Netns) (Netns, error) {
 	return Netns{}, nil
 }
 
-// isAnother is true of a namespace of the same number, seen now, which is known not
-// to be this one.
+// isAnother is true if now has the same number but is known to be a different namespace.
 func (n Netns) isAnother(now Netns) bool {
 	if n.Cookie == 0 {
 		return false

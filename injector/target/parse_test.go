@@ -144,7 +144,7 @@ func TestResolveCgroups(t *testing.T) {
 	}
 }
 
-// A first process that has made cgroups of its own is not all of its container.
+// A first process may make cgroups of its own. They do not hold all of its container.
 func TestWhole(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for name, test := range map[string]struct{ unified, want string }{
@@ -164,7 +164,7 @@ func TestWhole(t *testing.T) {
 }
 
 func TestDoTreatsANameThatIsNoNamespaceAnyMoreAsGone(t *testing.T) {
-	// What is left for a moment of /run/netns/… while a pod ends.
+	// For a moment while a pod ends, /run/netns/… is a plain file.
 	name := filepath.Join(t.TempDir(), "cni-0")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		t.Fatal(err)

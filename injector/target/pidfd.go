@@ -28,13 +28,13 @@ func (c Container) Pidfd() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a descriptor of process %d of container %s: %w", c.PID, c.Name, err)
 	}
-	// For AwaitEnd. As a flag of pidfd_open it would need Linux 5.10.
+	// AwaitEnd needs it. As a flag of pidfd_open it would need Linux 5.10.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("open a descriptor of process %d of container %s: %w", c.PID, c.Name, err)
 	}
 	file := os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(c.PID))
-	// Only now is the number fixed to a process: look whether it is ours.
+	// The number is fixed to a process only now, so check that the process is ours.
 	if err := c.Check(); err != nil {
 		file.Close()
 		return nil, err
@@ -42,8 +42,8 @@ func (c Container) Pidfd() (*os.File, error) {
 	return file, nil
 }
 
-// Self opens a descriptor of this process: at level node its end stands for that
-// of the target, which is watched elsewhere. The caller closes the file.
+// Self opens a descriptor of this process. At level node its end replaces that of the
+// target, which is watched elsewhere. The caller closes the file.
 func Self() (*os.File, error) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -66,8 +66,8 @@ func Signal(pidfd *os.File, signal unix.Signal) error {
 	return errors.Join(err, goneIfMissing(sendErr))
 }
 
-// AwaitEnd waits until the process of a descriptor that Pidfd opened has ended,
-// and returns nil then. It returns the context's error if that is done before.
+// AwaitEnd waits until the process of a Pidfd descriptor has ended, and then returns nil.
+// It returns the context's error if that is done before.
 func AwaitEnd(ctx context.Context, pidfd *os.File) error {
 	connection, err := pidfd.SyscallConn()
 	if err != nil {

@@ -16,9 +16,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Check returns nil while the container's first process is the one that was
-// loaded, and ErrGone, wrapped, once it has ended or its number is used by
-// another process.
+// Check returns nil while the container's first process is the one that was loaded. It
+// returns ErrGone, wrapped, once it has ended or another process has its number.
 func (c Container) Check() error {
 	if c.PID == 0 {
 		return fmt.Errorf("container %s (%s): %w", c.Name, c.ID, ErrGone)
@@ -33,8 +32,8 @@ func (c Container) Check() error {
 	return nil
 }
 
-// Status returns one field of the first process's status file, such as
-// "SigCgt", without its name and blanks around it.
+// Status returns one field of the first process's status file, such as "SigCgt", without
+// its name and blanks around it.
 func (c Container) Status(field string) (string, error) {
 	data, err := ReadProc(filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "status"))
 	if err != nil {
@@ -47,9 +46,9 @@ func (c Container) Status(field string) (string, error) {
 	return value, nil
 }
 
-// Started tells whether the first process is the application. Between creating and
-// starting a container it is a part of the runtime, which the application takes the place
-// of: of a process that was forked and has executed nothing the kernel says PF_FORKNOEXEC
+// Started is true once the first process is the application. Between creation and start of
+// a container it is a part of the runtime, which the application replaces. The kernel marks
+// a process that was forked and has executed nothing with PF_FORKNOEXEC
 // (include/linux/sched.h).
 func (c Container) Started() (bool, error) {
 	stat, err := ReadProc(filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "stat"))
@@ -65,18 +64,18 @@ func (c Container) Started() (bool, error) {
 	return set&forkNoExec == 0, err
 }
 
-// Root is where the files that the first process sees are seen.
+// Root is the path to the files that the first process sees.
 func (c Container) Root() string {
 	return filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "root")
 }
 
-// process is what tells one process from another.
+// process has the properties that identify a process.
 type process struct {
 	pid       int
 	startTime uint64
-	ended     bool // a zombie: it only waits to be collected
-	// depth is how many process namespaces see it; first is whether the
-	// innermost of them calls it number 1.
+	ended     bool // a zombie: it only waits for its parent
+	// depth is how many process namespaces see it. first is true if it is number 1 of the
+	// innermost.
 	depth int
 	first bool
 }
@@ -102,12 +101,12 @@ func loadContainer(proc string, wanted v1beta1.InjectionContainer) (Container, e
 		Name: wanted.Name, ID: wanted.ID, PID: p.pid, StartTime: p.startTime,
 		Netns: netns, Cgroups: cgroupsOf(proc, p.pid), proc: proc, pod: podIn(string(memberships), wanted.ID),
 	}
-	// All of the above was read by number: it counts if the number is still ours.
+	// Everything above was read by process number: it is valid if the number is still ours.
 	return container, container.Check()
 }
 
-// findFirst finds the first process of the container with this ID, by looking
-// for the ID in the cgroup paths of all processes.
+// findFirst finds the first process of the container with this ID. It searches the cgroup
+// paths of all processes for the ID.
 func findFirst(proc, id string) (process, error) {
 	pids, err := listPIDs(proc)
 	if err != nil {
@@ -117,7 +116,7 @@ func findFirst(proc, id string) (process, error) {
 	for _, pid := range pids {
 		data, err := ReadProc(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 		if err != nil || !mentions(string(data), id) {
-			continue // it ended meanwhile, or is of another container
+			continue // it ended meanwhile, or is in another container
 		}
 		p, err := readProcess(proc, pid)
 		if err != nil || p.ended {
@@ -133,15 +132,15 @@ func findFirst(proc, id string) (process, error) {
 	return best, nil
 }
 
-// containerDepth is how many process namespaces see a container's processes: the
-// node's and its pod's.
+// containerDepth is how many process namespaces see a container's processes: the node's and
+// its pod's.
 const containerDepth = 2
 
-// before tells whether p rather than q is the container's first process. Number
-// 1 of the container's namespace wins. A container that shares its process
-// namespace has no number 1, there the oldest process wins: what others put
-// into the cgroup later, such as pressure processes, is younger, and so is number
-// 1 of a namespace that a process of the container made.
+// before is true if p rather than q is the container's first process. Number 1 of the
+// container's namespace wins. In a shared process namespace the container has no number 1,
+// and the oldest process wins. Processes that joined the cgroup later, such as pressure
+// processes, are younger. So is number 1 of a namespace that a process of the container
+// made.
 func (p process) before(q process) bool {
 	pFirst, qFirst := p.first && p.depth == containerDepth, q.first && q.depth == containerDepth
 	switch {
@@ -153,10 +152,9 @@ func (p process) before(q process) bool {
 	return p.pid < q.pid
 }
 
-// mentions tells whether a cgroup path in a /proc/<pid>/cgroup file has id as a
-// whole word: runtimes write "<id>", "docker-<id>.scope" and the like. The cgroup
-// of the process that only watches over a container, "crio-conmon-<id>.scope", is
-// not the container's.
+// mentions is true if a cgroup path in a /proc/<pid>/cgroup file has id as a whole word:
+// runtimes write "<id>", "docker-<id>.scope" and similar names. The cgroup of a process
+// that only watches over a container, "crio-conmon-<id>.scope", does not match.
 func mentions(cgroupFile, id string) bool {
 	if id == "" {
 		return false
@@ -199,8 +197,8 @@ func readProcess(proc string, pid int) (process, error) {
 	return p, nil
 }
 
-// statFields are those of a /proc/<pid>/stat line from the third on. The command's name
-// comes second, in parentheses, and may hold blanks and parentheses itself.
+// statFields returns the fields of a /proc/<pid>/stat line from the third on. The command's
+// name comes second, in parentheses, and may contain blanks and parentheses itself.
 func statFields(line string) ([]string, error) {
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 20 {
@@ -241,7 +239,7 @@ func listPIDs(proc string) ([]int, error) {
 	return pids, nil
 }
 
-// goneIfMissing turns the ways in which /proc says "no such process" into ErrGone.
+// goneIfMissing turns the errors of /proc for a missing process into ErrGone.
 func goneIfMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("%w: %w", ErrGone, err)

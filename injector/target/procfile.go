@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadProc reads a file of /proc, of which there are several for every process of a
-// node. It asks the kernel for nothing but that, which is a third of the calls of
-// os.ReadFile.
+// ReadProc reads a file of /proc, of which every process of a node has several. It needs a
+// third of the system calls of os.ReadFile.
 func ReadProc(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

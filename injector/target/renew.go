@@ -18,19 +18,19 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Renewed is the target with the containers that its pod has now: in the place
-// of one that has ended comes the one of the same name that was started after
-// it. It returns ErrGone, wrapped, while there is none.
+// Renewed returns the target with the containers that its pod has now: a container that has
+// ended is replaced by the one of the same name that was started after it. It returns
+// ErrGone, wrapped, while there is none.
 //
-// Those of t.Away that came back are among them, and the others stay away.
+// Containers of t.Away that came back are included; the others stay away.
 //
-// Nobody is asked for it but the node: a container that is started again has its
-// cgroup beside that of its predecessor, in the pod's, and the kubelet has
-// mounted a file into it whose path tells its name.
+// Renewed reads only the node: a restarted container has its cgroup beside that of its
+// predecessor, in the pod's. The kubelet has mounted a file into it whose path contains its
+// name.
 func (t *Target) Renewed() (*Target, error) { return t.renewed(false) }
 
-// RenewedPartly is Renewed, but a container in whose place none came is away: it may
-// have finished for good. It returns ErrGone, wrapped, if that is true of all.
+// RenewedPartly is Renewed, but a container without a replacement becomes away: it may have
+// finished for good. It returns ErrGone, wrapped, if all are away.
 func (t *Target) RenewedPartly() (*Target, error) { return t.renewed(true) }
 
 func (t *Target) renewed(partly bool) (*Target, error) {
@@ -64,15 +64,15 @@ func (t *Target) renewed(partly bool) (*Target, error) {
 	return now, nil
 }
 
-// SameNetns tells whether every renewed container is in a network namespace that t was
-// in: a pod keeps it when a container of it restarts.
+// SameNetns is true if every renewed container is in a network namespace that t was in: a
+// pod keeps it when its containers restart.
 func (t *Target) SameNetns(renewed *Target) bool {
 	return !slices.ContainsFunc(renewed.Containers, func(now Container) bool {
 		return !slices.ContainsFunc(t.Containers, func(was Container) bool { return was.Netns.NetnsID == now.Netns.NetnsID })
 	})
 }
 
-// CameBack tells whether a container runs in the place of one that was away.
+// CameBack is true if a container replaces one that was away.
 func (t *Target) CameBack() bool {
 	return slices.ContainsFunc(t.Away, func(c Container) bool {
 		_, err := c.successor(t.ProcDir())
@@ -80,8 +80,8 @@ func (t *Target) CameBack() bool {
 	})
 }
 
-// successor finds the container that runs in the place of one that has ended. A
-// container that was created and is not started yet does not count.
+// successor finds the container that replaces one that has ended. A container that was
+// created and is not started yet does not count.
 func (c Container) successor(proc string) (Container, error) {
 	if c.pod == "" {
 		return Container{}, fmt.Errorf("container %s (%s) has ended, and the cgroup of its pod is not known", c.Name, c.ID)
@@ -92,7 +92,7 @@ func (c Container) successor(proc string) (Container, error) {
 	}
 	for _, pid := range pids {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
-		// What cannot be read has ended, or nobody may look at it.
+		// A process that cannot be read has ended, or is protected.
 		memberships, _ := ReadProc(filepath.Join(dir, "cgroup"))
 		id := memberOf(string(memberships), c.pod)
 		if id == "" || id == c.ID {
@@ -116,8 +116,8 @@ func (c Container) successor(proc string) (Container, error) {
 	return Container{}, fmt.Errorf("container %s (%s) has ended, and none came in its place: %w", c.Name, c.ID, ErrGone)
 }
 
-// startedAgain is the container that runs in the place of one that had ended before it
-// was looked for; with ErrGone, wrapped, what is known of the one that has ended.
+// startedAgain returns the container that replaces one that had ended before the injector
+// first searched for it. With ErrGone, wrapped, it returns what is known of the ended one.
 func startedAgain(proc string, ended v1beta1.InjectionContainer, pod types.UID) (Container, error) {
 	before := Container{Name: ended.Name, ID: ended.ID, proc: proc}
 	pids, err := listPIDs(proc)
@@ -140,8 +140,8 @@ func startedAgain(proc string, ended v1beta1.InjectionContainer, pod types.UID) 
 	return next, err
 }
 
-// cgroupOfPod is the name of the pod's cgroup, if a /proc/<pid>/cgroup file is that of a
-// process in it.
+// cgroupOfPod returns the name of the pod's cgroup, if a /proc/<pid>/cgroup file belongs to
+// a process in it.
 func cgroupOfPod(cgroupFile string, pod types.UID) string {
 	for segment := range strings.SplitSeq(strings.ReplaceAll(cgroupFile, "\n", "/"), "/") {
 		if found := podCgroup.FindStringSubmatch(segment); found != nil && strings.ReplaceAll(found[1], "_", "-") == string(pod) {
@@ -151,9 +151,9 @@ func cgroupOfPod(cgroupFile string, pod types.UID) string {
 	return ""
 }
 
-// PodCgroups are the names of the cgroups in those of the target's pods, sorted: one
-// is new whenever a container of the pod starts, and maybe at other times. Those that
-// cannot be seen are missing.
+// PodCgroups lists the names of the cgroups in those of the target's pods, sorted. A new
+// one appears when a container of the pod starts, and maybe at other times. Cgroups that
+// cannot be read are missing.
 func (t *Target) PodCgroups() []string {
 	var names []string
 	for _, container := range t.Containers {
@@ -168,8 +168,8 @@ func (t *Target) PodCgroups() []string {
 	return slices.Compact(names)
 }
 
-// podDir is the first of the directories of the cgroup that holds those of the pod's
-// containers; empty when none can be seen.
+// podDir returns the first visible directory of the cgroup that holds those of the pod's
+// containers; empty for none.
 func (c Cgroups) podDir(id string) string {
 	for _, dir := range append(slices.Sorted(maps.Values(c.V1)), c.Unified) {
 		// The container's own may have others below it.
@@ -182,12 +182,11 @@ func (c Cgroups) podDir(id string) string {
 	return ""
 }
 
-var words = regexp.MustCompile(`[0-9A-Za-z]+`)
+var alphanumeric = regexp.MustCompile(`[0-9A-Za-z]+`)
 
-// memberOf is the ID of the container below the pod's cgroup that a
-// /proc/<pid>/cgroup file tells of; empty for a process that is elsewhere.
-// Runtimes write "<id>", "cri-containerd-<id>.scope" and the like: the ID is the
-// longest word.
+// memberOf returns the ID of the container below the pod's cgroup from a /proc/<pid>/cgroup
+// file; empty for a process elsewhere. Runtimes write "<id>", "cri-containerd-<id>.scope"
+// and similar names: the ID is the longest alphanumeric part.
 func memberOf(cgroupFile, pod string) string {
 	_, below, found := strings.Cut(cgroupFile, "/"+pod+"/")
 	if !found {
@@ -196,7 +195,7 @@ func memberOf(cgroupFile, pod string) string {
 	name, _, _ := strings.Cut(below, "\n")
 	name, _, _ = strings.Cut(name, "/")
 	longest := ""
-	for _, word := range words.FindAllString(name, -1) {
+	for _, word := range alphanumeric.FindAllString(name, -1) {
 		if len(word) > len(longest) {
 			longest = word
 		}
@@ -204,12 +203,12 @@ func memberOf(cgroupFile, pod string) string {
 	return longest
 }
 
-// kubeletMount is the file that the kubelet makes for the last words of each
+// kubeletMount matches the file that the kubelet makes for the termination message of each
 // container: <kubelet's directory>/pods/<UID>/containers/<name>/<number>.
 var kubeletMount = regexp.MustCompile(`/pods/[^/]+/containers/([^/]+)/[0-9a-f]+$`)
 
-// nameInMounts is the name of the container whose mountinfo file this is; empty
-// for a process that is in none of the kubelet's.
+// nameInMounts returns the name of the container from its mountinfo file; empty for a
+// process outside the kubelet's containers.
 func nameInMounts(mountinfo string) string {
 	for line := range strings.Lines(mountinfo) {
 		fields := strings.Fields(line)

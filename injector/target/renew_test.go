@@ -15,8 +15,8 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// A runtime creates a container, which has its cgroup, its mount namespace and the
-// kubelet's file then, and starts it later. rule 56b
+// A runtime first creates a container, with its cgroup, its mount namespace and the
+// kubelet's file, and starts it later. rule 56b
 func TestContainerThatIsOnlyCreatedIsNoSuccessor(t *testing.T) {
 	const name = "app-created"
 	first := testcontainer.Start(t, testcontainer.Sleeps...)
@@ -139,8 +139,8 @@ func TestPodIn(t *testing.T) {
 	}
 }
 
-// Containers that restarted between the choice of the target and the look of the
-// injector are found by their names in the pod's cgroup, and what finished is away.
+// Load finds containers that restarted after the target was selected by their names in the
+// pod's cgroup. A container that finished is away.
 func TestLoadFindsWhatStartedAgain(t *testing.T) {
 	const pod, old = "12345678-90ab-cdef-1234-567890abcdef", "a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0"
 	now := testcontainer.Start(t, testcontainer.Sleeps...)

@@ -17,13 +17,13 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Sandbox is what the pod's sandbox is called among a target's containers: the
-// process that container runtimes keep in a pod's namespaces from before its first
-// container starts until after its last has ended. No container has such a name.
+// Sandbox is the name of the pod's sandbox among a target's containers. Container runtimes
+// keep this process in a pod's namespaces from before its first container starts until
+// after its last has ended. No container has such a name.
 const Sandbox = "(sandbox)"
 
-// Waiting is the container that holds the pod back. It returns ErrGone, wrapped,
-// when the pod does not wait any more.
+// Waiting returns the container that holds the pod back. It returns ErrGone, wrapped, when
+// the pod does not wait any more.
 func (t *Target) Waiting() (Container, error) {
 	for _, container := range t.Containers {
 		if container.Name == v1beta1.OnInitContainer {
@@ -33,9 +33,9 @@ func (t *Target) Waiting() (Container, error) {
 	return Container{}, fmt.Errorf("container %s: %w", v1beta1.OnInitContainer, ErrGone)
 }
 
-// loadSandbox adds the sandbox to a pod that waits: it stays when the container
-// ends that holds the pod back, which is all that runs yet. Some runtimes have
-// none and keep the namespace by a mount.
+// loadSandbox adds the sandbox to a pod that waits. So far only the waiting container runs,
+// and the sandbox stays when that one ends. Some runtimes have none and keep the namespace
+// by a mount.
 func (t *Target) loadSandbox() error {
 	if len(t.Injection.OnInit) == 0 {
 		return nil
@@ -54,9 +54,9 @@ func (t *Target) loadSandbox() error {
 	return err
 }
 
-// sandboxBeside finds the sandbox of the pod that a container is in: it is in the
-// pod's cgroup and network namespace, and the kubelet mounts nothing into it. It
-// returns ErrGone, wrapped, if there is none.
+// sandboxBeside finds the sandbox of a container's pod. It is in the pod's cgroup and
+// network namespace, and the kubelet mounts nothing into it. It returns ErrGone, wrapped,
+// if there is none.
 func sandboxBeside(proc string, c Container) (Container, error) {
 	pids, err := listPIDs(proc)
 	if err != nil {
@@ -64,7 +64,7 @@ func sandboxBeside(proc string, c Container) (Container, error) {
 	}
 	for _, pid := range pids {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
-		// What cannot be read has ended, or nobody may look at it.
+		// A process that cannot be read has ended, or is protected.
 		memberships, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
 		id := memberOf(string(memberships), c.pod)
 		if id == "" || id == c.ID {
@@ -84,12 +84,12 @@ func sandboxBeside(proc string, c Container) (Container, error) {
 	return Container{}, fmt.Errorf("sandbox of the pod of container %s (%s): %w", c.Name, c.ID, ErrGone)
 }
 
-// podCgroup is the name of a pod's cgroup, "pod<UID>" or "kubepods-pod<UID>.slice"
+// podCgroup matches the name of a pod's cgroup, "pod<UID>" or "kubepods-pod<UID>.slice"
 // with _ in place of -. A static pod has a hash in place of the UID.
 var podCgroup = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?$`)
 
-// checkPod refuses a container that the node keeps in the cgroup of another pod. A
-// cgroup whose name is no pod's tells nothing.
+// checkPod refuses a container that the node keeps in the cgroup of another pod. A cgroup
+// with another form of name is no reason to refuse.
 func (c Container) checkPod(pod types.UID) error {
 	found := podCgroup.FindStringSubmatch(c.pod)
 	if found == nil || strings.ReplaceAll(found[1], "_", "-") == string(pod) {
@@ -98,8 +98,8 @@ func (c Container) checkPod(pod types.UID) error {
 	return fmt.Errorf("its cgroup is %s, and the pod's UID is %s: the pod's status is wrong, or this is a static pod; disrupt its node", c.pod, pod)
 }
 
-// podIn is the name of the cgroup above that of a container, in a
-// /proc/<pid>/cgroup file; empty if the file does not tell.
+// podIn returns the name of the cgroup above that of a container, from a /proc/<pid>/cgroup
+// file; empty if the file does not have it.
 func podIn(cgroupFile, id string) string {
 	for line := range strings.Lines(cgroupFile) {
 		segments := strings.Split(strings.TrimSpace(line), "/")
@@ -112,9 +112,9 @@ func podIn(cgroupFile, id string) string {
 	return ""
 }
 
-// renewedOnInit is Renewed for a pod that waits, or waited. What is disturbed is
-// the pod's network namespace: it stays when containers end and start. A pod whose
-// sandbox was made anew waits anew.
+// renewedOnInit is Renewed for a pod that waits, or waited. The injection acts on the pod's
+// network namespace, which stays when containers end and start. A pod with a new sandbox
+// waits again.
 func (t *Target) renewedOnInit() (*Target, error) {
 	held := false
 	for _, container := range t.Containers {
@@ -131,7 +131,7 @@ func (t *Target) renewedOnInit() (*Target, error) {
 			return t, err
 		}
 	}
-	waiting, err := t.waitsAnew()
+	waiting, err := t.waitsAgain()
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func (t *Target) renewedOnInit() (*Target, error) {
 	return Load(context.Background(), injection, t.Proc)
 }
 
-// waitsAnew finds the container that holds the pod back once more.
-func (t *Target) waitsAnew() (Container, error) {
+// waitsAgain finds the new container that holds the pod back.
+func (t *Target) waitsAgain() (Container, error) {
 	for _, container := range t.Containers {
 		if container.Name == v1beta1.OnInitContainer {
 			return container.successor(t.ProcDir())

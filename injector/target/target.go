@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package target finds what an injection disturbs: the first process of each
-// container, its network namespace and its cgroups. It promises that no kind
-// needs to know a path below /proc, and that a process number which was used
-// again is never taken for the target.
+// Package target finds the parts of the target of an injection: the first process of each
+// container, its network namespace and its cgroups. It promises that no kind needs to know
+// a path below /proc. A process with the reused number of another is never taken for the
+// target.
 package target
 
 import (
@@ -17,29 +17,29 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// DefaultProc is where the node's processes are seen; a chaos pod has it
-// because it shares the node's process namespace.
+// DefaultProc is the directory of the node's processes. A chaos pod has it because it
+// shares the node's process namespace.
 const DefaultProc = "/proc"
 
-// ErrGone says that a container, or its first process, is not there any more.
-// What was done to it went with it, its network namespace excepted: that one
-// is shared by the pod. Test it with errors.Is.
+// ErrGone means that a container, or its first process, does not exist any more. Its
+// changes are gone too, except those of the network namespace, which the pod shares. Test
+// it with errors.Is.
 var ErrGone = errors.New("target is gone")
 
-// Target is what one injection disturbs.
+// Target is the target of one injection.
 type Target struct {
 	Injection v1beta1.Injection
-	// Containers are those to disturb, in the injection's order. Empty at
-	// node level (rule 53).
+	// Containers are the containers to disrupt, in the injection's order. Empty at node level
+	// (rule 53).
 	Containers []Container
-	// Away are those that have ended and have no successor, while others run.
+	// Away has the containers that ended without a successor, while others run.
 	Away []Container
-	// Proc is where processes are seen. Empty means DefaultProc.
+	// Proc is the directory of processes. Empty means DefaultProc.
 	Proc string
 }
 
-// Container is one running container. It goes into the journal as it is, so
-// that a later process can tell whether it is still the same one.
+// Container is one running container. The journal stores it unchanged, so that a later
+// process can check whether it is still the same one.
 type Container struct {
 	Name string `json:"name"`
 	ID   string `json:"id"`
@@ -55,10 +55,11 @@ type Container struct {
 	pod string
 }
 
-// Load finds the containers of an injection among the processes below proc,
-// which is DefaultProc when empty. In the place of one that has ended comes the one that
-// was started after it; without one it is away. It returns ErrGone, wrapped, if all are. One that the node keeps in another pod's cgroup is refused: a
-// pod's status, which says its ID, may have been written by anybody. At node level no container is loaded.
+// Load finds the containers of an injection among the processes below proc, which is
+// DefaultProc when empty. A container that has ended is replaced by the one that was
+// started after it; without one it is away. Load returns ErrGone, wrapped, if all are away.
+// It refuses a container that the node keeps in another pod's cgroup: its ID comes from the
+// pod's status, which other users may write. At node level it loads no container.
 func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Target, error) {
 	t := &Target{Injection: injection, Proc: proc}
 	if injection.Level == v1beta1.LevelNode {
@@ -98,10 +99,10 @@ func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Targe
 	return t, t.loadSandbox()
 }
 
-// Recover makes the target of an earlier process out of the containers that it
-// left in its journal. A container that is gone keeps its name, ID and cgroup
-// directories and has PID 0; its Netns is kept, with a path through another
-// process, as long as any process is in it, and is zero otherwise.
+// Recover makes the target of an earlier process from the containers in its journal. A
+// container that is gone keeps its name, ID and cgroup directories and has PID 0. Its Netns
+// is kept, with a path through another process, while any process is in it, and is zero
+// otherwise.
 func Recover(injection v1beta1.Injection, recorded []Container, proc string) (*Target, error) {
 	t := &Target{Injection: injection, Proc: proc}
 	for _, container := range recorded {
@@ -121,9 +122,9 @@ func Recover(injection v1beta1.Injection, recorded []Container, proc string) (*T
 	return t, nil
 }
 
-// Gone tells whether the kernel has taken away all of a pod's containers
-// together with what was done to them: no first process, no network namespace
-// and no cgroup is left. A node is never gone.
+// Gone is true once the kernel has removed all of a pod's containers and with them the
+// changes: no first process, no network namespace and no cgroup is left. A node is never
+// gone.
 func (t *Target) Gone() (bool, error) {
 	if t.Injection.Level == v1beta1.LevelNode {
 		return false, nil
@@ -140,11 +141,10 @@ func (t *Target) Gone() (bool, error) {
 	return true, nil
 }
 
-// Netnses lists the target's network namespaces, each once: the node's own at
-// node level, else the pod's, which its containers normally share. The paths
-// are valid now: one that led through a process which has ended meanwhile is
-// replaced by one through another process in the same namespace. It returns
-// ErrGone, wrapped, if no process is in any of them.
+// Netnses lists the target's network namespaces, each once: the node's own at node level,
+// else the pod's, which its containers normally share. The paths are valid now: a path
+// through a process that has ended is replaced by one through another process in the same
+// namespace. It returns ErrGone, wrapped, if no process is in any of them.
 func (t *Target) Netnses() ([]Netns, error) {
 	if t.Injection.Level == v1beta1.LevelNode {
 		netns, err := t.NodeNetns()
@@ -175,11 +175,11 @@ func (t *Target) Netnses() ([]Netns, error) {
 	return found, nil
 }
 
-// NodeCgroups are the cgroups of the node's first process, normally the roots.
+// NodeCgroups returns the cgroups of the node's first process, normally the roots.
 func (t *Target) NodeCgroups() Cgroups { return cgroupsOf(t.ProcDir(), 1) }
 
-// FirstCgroups are the cgroups of the first container, or of the node if the target
-// is one: what a probe looks at.
+// FirstCgroups returns the cgroups of the first container, or of the node if the target is
+// one. A probe checks these.
 func (t *Target) FirstCgroups() Cgroups {
 	if len(t.Containers) > 0 {
 		return t.Containers[0].Cgroups
@@ -187,12 +187,12 @@ func (t *Target) FirstCgroups() Cgroups {
 	return t.NodeCgroups()
 }
 
-// NodeNetns is the network namespace of the node's first process.
+// NodeNetns returns the network namespace of the node's first process.
 func (t *Target) NodeNetns() (Netns, error) { return netnsOf(t.ProcDir(), 1) }
 
-// SharesNodeNetwork tells whether a network namespace of the target is the node's
-// own. Of two signs each can be missing: the addresses may not be known yet, and
-// the node's first process may be one that nobody can look at.
+// SharesNodeNetwork is true if a network namespace of the target is the node's own. It
+// checks two signs, as each may be missing: the addresses may not be known yet, and the
+// node's first process may be protected.
 func (t *Target) SharesNodeNetwork(id NetnsID) (bool, error) {
 	node, err := t.NodeNetns()
 	if err == nil && node.NetnsID == id {
@@ -221,14 +221,13 @@ func parseAddresses(of string, texts []string) ([]netip.Addr, error) {
 	return addresses, nil
 }
 
-// NodeNetnsPath leads to the namespace of NodeNetns, whether it can be looked at
-// or not.
+// NodeNetnsPath is the path to the namespace of NodeNetns, readable or not.
 func (t *Target) NodeNetnsPath() string { return filepath.Join(t.ProcDir(), "1/ns/net") }
 
-// NodeRoot is where the node's own files are seen.
+// NodeRoot is the path to the node's own files.
 func (t *Target) NodeRoot() string { return filepath.Join(t.ProcDir(), "1/root") }
 
-// ProcDir is where processes are seen.
+// ProcDir is the directory of processes.
 func (t *Target) ProcDir() string { return procOrDefault(t.Proc) }
 
 func procOrDefault(proc string) string {

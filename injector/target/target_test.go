@@ -135,7 +135,7 @@ func TestProcessNumberUsedAgainIsGone(t *testing.T) {
 	}
 }
 
-func TestPidfdTellsTheEndOfTheProcess(t *testing.T) {
+func TestPidfdReportsTheEndOfTheProcess(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	file, err := load(t, made).Containers[0].Pidfd()
 	if err != nil {

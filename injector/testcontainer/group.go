@@ -24,12 +24,12 @@ import (
 // Container. The test puts processes into them.
 type Group struct {
 	ID string
-	// Dirs are its directories by controller; of version 2 there is one, by "".
+	// Dirs are its directories by controller; the version 2 directory has the key "".
 	Dirs map[string]string
 }
 
-// NewGroup makes one with these controllers, at the top of their hierarchies. The test
-// fails if something is still in a cgroup at its end.
+// NewGroup makes a group with these controllers, at the top of their hierarchies. The test
+// fails if a process is still in a cgroup at its end.
 func NewGroup(t *testing.T, controllers ...string) *Group {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -59,7 +59,7 @@ func (g *Group) Add(t *testing.T, pid int) {
 	}
 }
 
-// RemoveCgroup removes a cgroup as a runtime does: again and again for a while.
+// RemoveCgroup removes a cgroup like a runtime: it retries for a while.
 func RemoveCgroup(t *testing.T, dir string) {
 	t.Helper()
 	Eventually(t, "cgroup "+dir+" removed", func() error {
@@ -70,7 +70,7 @@ func RemoveCgroup(t *testing.T, dir string) {
 	})
 }
 
-// Injection is what a chaos pod is told that disrupts the container with this ID.
+// Injection is the document of a chaos pod that disrupts the container with this ID.
 func Injection(kind v1beta1.Kind, id string) v1beta1.Injection {
 	return v1beta1.Injection{
 		Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: types.UID("disruption-" + id)},
@@ -83,9 +83,9 @@ func Injection(kind v1beta1.Kind, id string) v1beta1.Injection {
 	}
 }
 
-// Injected starts an injector that prints the line "injected" once it has, and waits
-// for that. The injector ends with the test at the latest. It is moved into the cgroups
-// of chaosPod, unless that is nil, and then gets a line to read.
+// Injected starts an injector that prints the line "injected" once it has, and waits for
+// that. The injector ends with the test at the latest. It is moved into the cgroups of
+// chaosPod, unless that is nil, and then gets a line to read.
 func Injected(t *testing.T, injector *exec.Cmd, chaosPod *Group) *exec.Cmd {
 	t.Helper()
 	injector.Stderr = os.Stderr

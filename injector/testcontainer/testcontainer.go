@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package testcontainer gives tests a real process that looks to an injector
-// like a container: number 1 of its own process namespace, in network and mount
-// namespaces of its own, in cgroups that carry its ID. It promises that process
-// and cgroups are gone when the test has ended. The cgroup above them, squall-test,
-// stays: another process may be about to make one below it.
+// Package testcontainer gives tests a real process that looks to an injector like a
+// container. It is number 1 of its own process namespace, in network and mount namespaces
+// of its own, in cgroups with its ID. It promises that process and cgroups are gone when
+// the test has ended. The cgroup above them, squall-test, stays: another process may be
+// about to make one below it.
 package testcontainer
 
 import (
@@ -30,10 +30,10 @@ import (
 // deadline is how long a test waits for the kernel or a process.
 const deadline = time.Minute
 
-// MemoryLimit is what a container may use, in bytes, where memory is counted.
+// MemoryLimit is a container's memory limit in bytes, where memory is counted.
 const MemoryLimit = 128 << 20
 
-// Container is a process that a test may hurt.
+// Container is a process that a test may disrupt.
 type Container struct {
 	ID  string
 	PID int
@@ -56,7 +56,7 @@ func Start(t *testing.T, command ...string) *Container {
 	return StartAs(t, rand.Text(), command...)
 }
 
-// StartAs is Start with a chosen ID, as when a container is started again.
+// StartAs is Start with a chosen ID, as for a container that restarts.
 func StartAs(t *testing.T, id string, command ...string) *Container {
 	t.Helper()
 	testneeds.BeRoot(t)
@@ -75,12 +75,13 @@ func StartAs(t *testing.T, id string, command ...string) *Container {
 	c.command = exec.Command(command[0], command[1:]...)
 	c.command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
-		Unshareflags: syscall.CLONE_NEWNS, // not among Cloneflags: so its mounts are private
+		Unshareflags: syscall.CLONE_NEWNS, // outside Cloneflags, so that its mounts are private
 		Pdeathsig:    syscall.SIGKILL,
 	}
 	started := make(chan error)
 	go func() {
-		// The container ends with the thread that started it: nobody else gets it.
+		// The container ends with the thread that started it, so no other goroutine may use that
+		// thread.
 		runtime.LockOSThread()
 		defer close(c.ended)
 		err := c.command.Start()
@@ -102,7 +103,7 @@ func StartAs(t *testing.T, id string, command ...string) *Container {
 	return c
 }
 
-// loopback sets the link up that every pod has, as a container runtime does.
+// loopback sets up the loopback link, as a container runtime does for every pod.
 func (c *Container) loopback(t *testing.T) {
 	t.Helper()
 	up := exec.Command("nsenter", "--target", strconv.Itoa(c.PID), "--net", "ip", "link", "set", "lo", "up")
@@ -111,9 +112,8 @@ func (c *Container) loopback(t *testing.T) {
 	}
 }
 
-// Proc makes a directory in which an injector sees some processes of this machine
-// alone, and one of them as the node's first process: the real one may not be
-// looked at everywhere.
+// Proc makes a directory in which an injector sees only some processes of this machine, and
+// one of them as the node's first process: on some machines the real one is protected.
 func Proc(t *testing.T, first int, others ...int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -146,8 +146,8 @@ func NodeProc(t *testing.T, first int) string {
 	return dir
 }
 
-// File is the path of a control file in the container's cgroup: v1 in the
-// directory of a version 1 controller, v2 in the unified one without it.
+// File returns the path of a control file in the container's cgroup: v1 in the directory of
+// a version 1 controller, v2 in the unified one without it.
 func (c *Container) File(t *testing.T, controller, v1, v2 string) string {
 	t.Helper()
 	for _, dir := range c.Cgroups {
@@ -176,7 +176,7 @@ func (c *Container) Kill(t *testing.T) {
 	}
 }
 
-// AwaitEnd waits until the process has ended and returns how.
+// AwaitEnd waits until the process has ended and returns its status.
 func (c *Container) AwaitEnd(t *testing.T) syscall.WaitStatus {
 	t.Helper()
 	select {
@@ -187,7 +187,7 @@ func (c *Container) AwaitEnd(t *testing.T) syscall.WaitStatus {
 	return c.command.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// Running tells whether the process has not ended.
+// Running is true until the process has ended.
 func (c *Container) Running() bool {
 	select {
 	case <-c.ended:
@@ -197,8 +197,8 @@ func (c *Container) Running() bool {
 	}
 }
 
-// AwaitSleep waits until a container that runs Sleeps has started as far as to
-// sleep: from then on it opens no file.
+// AwaitSleep waits until a container that runs Sleeps sleeps: from then on it opens no
+// file.
 func (c *Container) AwaitSleep(t *testing.T) {
 	t.Helper()
 	Eventually(t, "the process sleeps", func() error {
@@ -241,8 +241,8 @@ func (c *Container) awaitTermIn(t *testing.T, field string) {
 	})
 }
 
-// Freeze stops a process by SIGSTOP, and returns once all of its threads have
-// stopped: until then one may still answer.
+// Freeze stops a process by SIGSTOP, and returns once all of its threads have stopped:
+// until then one may still answer.
 func Freeze(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -273,8 +273,8 @@ func Eventually(t *testing.T, what string, condition func() error) {
 	patience.Within(t, deadline, what, condition)
 }
 
-// handOn gives the cgroups of containers the controllers that they have on a node,
-// where there is version 2 alone.
+// handOn enables for the cgroups of containers the controllers that they have on a node,
+// where only version 2 exists.
 func handOn(t *testing.T) {
 	t.Helper()
 	const root = "/sys/fs/cgroup"
@@ -287,12 +287,12 @@ func handOn(t *testing.T) {
 			testneeds.Missing(t, testneeds.Cgroups, err)
 		}
 		for _, controller := range []string{"+io", "+cpu", "+cpuset"} {
-			_ = os.WriteFile(file, []byte(controller), 0) // who needs one that is not there says so
+			_ = os.WriteFile(file, []byte(controller), 0) // a test without its controller fails
 		}
 	}
 }
 
-// limitMemory gives the container a limit, as most containers have one.
+// limitMemory sets a memory limit, as most containers have one.
 func (c *Container) limitMemory(t *testing.T) {
 	t.Helper()
 	limit := c.File(t, "memory", "memory.limit_in_bytes", "memory.max")
@@ -304,8 +304,7 @@ func (c *Container) limitMemory(t *testing.T) {
 	}
 }
 
-// hierarchies are some version 1 hierarchies and the unified one, or the
-// unified one alone.
+// hierarchies are some version 1 hierarchies and the unified one, or only the unified one.
 func hierarchies() []string {
 	const root = "/sys/fs/cgroup"
 	if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err == nil {
@@ -321,7 +320,7 @@ func hierarchies() []string {
 	return found
 }
 
-// Children are the processes that this one has started and that execute a hidden
+// Children returns the processes that this one has started and that execute a hidden
 // subcommand of the injector without arguments.
 func Children(command string) []int {
 	var pids []int
@@ -338,7 +337,7 @@ func Children(command string) []int {
 	return pids
 }
 
-// Powerless is an error unless no thread of a process has a capability or can get one.
+// Powerless returns an error unless no thread of a process has a capability or can get one.
 func Powerless(pid int) error {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	if err != nil || len(threads) == 0 {
@@ -364,8 +363,9 @@ type Child interface {
 	Abandon(why error) error
 }
 
-// StartsPowerless tests that what start begins, beside this process, is powerless. Such
-// children run in a target's cgroups, and could do nothing else on the node.
+// StartsPowerless tests that the process that start begins, beside this process, is
+// powerless. Such children run in a target's cgroups, and must not be able to change the
+// node.
 func StartsPowerless(t *testing.T, start func(watched *os.File) (Child, error)) {
 	t.Helper()
 	testneeds.BeRoot(t)

@@ -1,6 +1,6 @@
-// Package testneeds says what tests need of the machine that they run on. It
-// promises that a need which is not met is seen: the test is skipped with the
-// reason, and fails where everything is required (SQUALL_REQUIRE=1).
+// Package testneeds checks what tests need of the machine that they run on. It promises
+// that an unmet need is visible: the test is skipped with the reason, and fails where
+// everything is required (SQUALL_REQUIRE=1).
 package testneeds
 
 import (
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The needs, in the words in which a skipped test tells them.
+// The needs, as a skipped test reports them.
 const (
 	Root             = "needs root"
 	Cgroups          = "needs a writable cgroup hierarchy"
@@ -26,7 +26,7 @@ const (
 	AttachMechanism  = "needs a kernel that attaches programs in this way"
 	Queues           = "needs a kernel with queueing disciplines and intermediate devices"
 
-	// Of tests for another machine than that on which everything is required.
+	// The needs of tests for another machine than that on which everything is required.
 	OnlyVersion1 = "is about cgroups of version 1"
 	OnlyVersion2 = "is about cgroups of version 2 alone"
 	NoPods       = "needs a machine without pods"
@@ -34,8 +34,8 @@ const (
 	DecidingPrograms = "needs a kernel that takes BPF programs which decide about opens"
 )
 
-// Slack is how many times further from what was asked a measurement may be: 1, or
-// more on a virtual machine, whose clock stands still while others have the processor.
+// Slack is by which factor a measurement may be further from the requested value. It is 1,
+// or more on a virtual machine, whose clock stops while others have the processor.
 func Slack() int {
 	if Virtual() {
 		return 4
@@ -43,11 +43,11 @@ func Slack() int {
 	return 1
 }
 
-// Virtual is true on a virtual machine that was made for the tests, which may do with it
-// as they like. It is told of that by SQUALL_TEST_VIRTUAL=1.
+// Virtual is true on a virtual machine that was made for the tests, which they may change
+// freely: SQUALL_TEST_VIRTUAL=1 marks it.
 func Virtual() bool { return os.Getenv("SQUALL_TEST_VIRTUAL") == "1" }
 
-// BeRoot is Missing for everybody but root.
+// BeRoot calls Missing unless the user is root.
 func BeRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -55,9 +55,8 @@ func BeRoot(t *testing.T) {
 	}
 }
 
-// Missing ends a test that this machine cannot run. A test for another machine
-// than the one on which everything is required calls t.Skip instead, and stands on
-// the list of the suite.
+// Missing ends a test that this machine cannot run. A test for another machine than the one
+// on which everything is required calls t.Skip instead, and is on the list of the suite.
 func Missing(t *testing.T, need string, details ...any) {
 	t.Helper()
 	if len(details) > 0 {

@@ -1,7 +1,6 @@
-// Package answer decides what becomes of a DNS question: which record answers it
-// falsely, and how, or that it is none of ours. It promises to touch neither
-// network nor clock, and that whatever is no well-formed question for one of the
-// records is passed on as it is.
+// Package answer decides about a DNS question: which record answers it falsely, and how, or
+// that no record matches. It promises to use neither network nor clock. Everything except a
+// well-formed question for one of the records is passed on unchanged.
 package answer
 
 import (
@@ -16,23 +15,23 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Verdict is what becomes of a question.
+// Verdict is the decision about a question.
 type Verdict int
 
 // The verdicts.
 const (
-	// Pass asks whom the question was meant for.
+	// Pass sends the question to its true server.
 	Pass Verdict = iota
 	// Drop leaves the question without an answer.
 	Drop
 	// Reply answers with the message.
 	Reply
-	// Follow asks whom the question was meant for something else, the message,
-	// and answers with what Finish makes of the answer.
+	// Follow sends another question, the message, to the true server, and answers with the
+	// result of Finish.
 	Follow
 )
 
-// Decision is a verdict with what it takes to carry it out.
+// Decision is a verdict with the data to carry it out.
 type Decision struct {
 	Verdict Verdict
 	Message []byte
@@ -43,8 +42,7 @@ type Decision struct {
 // in bytes (RFC 1035, 2.3.4).
 const plainSize = dns.MinMsgSize
 
-// Answers are the false answers of one disruption. They may be used by several
-// goroutines at once.
+// Answers are the false answers of one disruption. Several goroutines may use them at once.
 type Answers struct {
 	records map[key]*record
 	// search are the target's search domains, in lower case and without dots at
@@ -52,7 +50,7 @@ type Answers struct {
 	search []string
 }
 
-// key is what a question asks for, the name in lower case and without the last dot.
+// key is the name and type of a question, the name in lower case and without the last dot.
 type key struct {
 	name  string
 	qtype uint16
@@ -62,7 +60,7 @@ type key struct {
 type record struct {
 	v1beta1.DNSRecord
 	qtype uint16
-	// values are what is answered, their names and TTL apart.
+	// values are the answers, their names and TTL apart.
 	values []dns.RR
 	turn   atomic.Uint32
 }
@@ -90,8 +88,8 @@ func New(records []v1beta1.DNSHostRecord, search []string) (*Answers, error) {
 	return a, nil
 }
 
-// To decides about a question as it came over the network. Datagram says that it
-// came by UDP, where an answer has to fit into what the asker takes.
+// To decides about a question as it arrived over the network. datagram is true for UDP,
+// where an answer must fit into the asker's size.
 func (a *Answers) To(query []byte, datagram bool) Decision {
 	asked := new(dns.Msg)
 	if asked.Unpack(query) != nil || asked.Response || asked.Opcode != dns.OpcodeQuery || len(asked.Question) != 1 {
@@ -115,10 +113,9 @@ func (a *Answers) To(query []byte, datagram bool) Decision {
 	return r.decide(found, nil)
 }
 
-// follow goes from alias to alias. Nobody who only asks does that: who answers
-// about an alias is expected to have looked up what it stands for. Each alias
-// counts once, so that one for a name below its own, or in a circle, comes to
-// an end.
+// follow goes from alias to alias. A stub resolver does not do that: it expects the server
+// to look up the alias. Each alias counts once, so that an alias for a name below its own,
+// or a circle, ends.
 func (a *Answers) follow(found *record, r replier) Decision {
 	question := r.asked.Question[0]
 	name := question.Name
@@ -142,9 +139,8 @@ func (a *Answers) follow(found *record, r replier) Decision {
 	return Decision{Follow, message, func(answer []byte) []byte { return r.finish(aliases, answer) }}
 }
 
-// find looks for the record of a name: that of the name itself, then that of
-// the name without a search domain, as the target's resolver added it, then that
-// of the nearest domain above it.
+// find returns the record of a name. It tries the name itself, then the name without a
+// search domain that the target's resolver added, then the nearest domain above it.
 func (a *Answers) find(name string, qtype uint16) *record {
 	if found := a.of(name, qtype); found != nil {
 		return found
@@ -168,8 +164,8 @@ func (a *Answers) find(name string, qtype uint16) *record {
 	}
 }
 
-// of is the record of exactly this name. An alias answers questions for addresses
-// as well (RFC 1034, 3.6.2).
+// of returns the record of exactly this name. An alias answers questions for addresses as
+// well (RFC 1034, 3.6.2).
 func (a *Answers) of(name string, qtype uint16) *record {
 	if found := a.records[key{name, qtype}]; found != nil {
 		return found
@@ -180,7 +176,7 @@ func (a *Answers) of(name string, qtype uint16) *record {
 	return nil
 }
 
-// answer is all values, but of addresses one after the other.
+// answer returns all values, or for addresses one value in turn.
 func (r *record) answer(name string) []dns.RR {
 	values := r.values
 	if r.qtype == dns.TypeA || r.qtype == dns.TypeAAAA {
@@ -194,14 +190,14 @@ func (r *record) answer(name string) []dns.RR {
 	return answer
 }
 
-// under is a value as the answer for a name, which is told as it was asked.
+// under returns a value as the answer for a name, spelled as in the question.
 func (r *record) under(name string, value dns.RR) dns.RR {
 	value = dns.Copy(value)
 	*value.Header() = dns.RR_Header{Name: name, Rrtype: r.qtype, Class: dns.ClassINET, Ttl: uint32(r.TTL)}
 	return value
 }
 
-// failure is the word that stands in place of addresses, or nothing.
+// failure returns the word that replaces addresses, or "".
 func (r *record) failure() string {
 	if r.qtype != dns.TypeA && r.qtype != dns.TypeAAAA {
 		return ""
@@ -213,8 +209,8 @@ func (r *record) failure() string {
 	return ""
 }
 
-// anyAddress is one of those that are for documentation and lead nowhere:
-// 192.0.2.0/24 (RFC 5737) and 2001:db8::/32 (RFC 3849).
+// anyAddress returns a documentation address that leads nowhere: of 192.0.2.0/24 (RFC 5737)
+// or 2001:db8::/32 (RFC 3849).
 func anyAddress(qtype uint16) dns.RR {
 	if qtype == dns.TypeA {
 		return &dns.A{A: netip.AddrFrom4([4]byte{192, 0, 2, byte(rand.UintN(256))}).AsSlice()}
@@ -226,7 +222,7 @@ func anyAddress(qtype uint16) dns.RR {
 	return &dns.AAAA{AAAA: netip.AddrFrom16(address).AsSlice()}
 }
 
-// plain is a name without what does not matter.
+// plain returns a name in lower case without the last dot.
 func plain(name string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimSpace(name), "."))
 }

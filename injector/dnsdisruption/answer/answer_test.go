@@ -48,8 +48,8 @@ func read(t testing.TB, message []byte) *dns.Msg {
 	return reply
 }
 
-// words are a reply's code and records.
-func words(reply *dns.Msg) string {
+// replyText is a reply's code and records.
+func replyText(reply *dns.Msg) string {
 	texts := []string{dns.RcodeToString[reply.Rcode]}
 	for _, record := range reply.Answer {
 		texts = append(texts, strings.ReplaceAll(record.String(), "\t", " "))
@@ -81,14 +81,14 @@ func TestNearestRecordAnswers(t *testing.T) {
 		{"db.shop.svc.cluster.local.", dns.TypeTXT, `NOERROR; db.shop.svc.cluster.local. 5 IN TXT "whole"`},
 		{"db.svc.cluster.local.", dns.TypeTXT, `NOERROR; db.svc.cluster.local. 5 IN TXT "short"`},
 		{"example.com.shop.svc.cluster.local.", dns.TypeA, "NOERROR; example.com.shop.svc.cluster.local. 5 IN A 192.0.2.1"},
-		// A Service of another namespace that happens to be called like a record.
+		// A Service of another namespace has the name of a record.
 		{"other.db.svc.cluster.local.", dns.TypeA, ""},
 		{"db.cluster.local.", dns.TypeA, ""},
 	} {
 		got := ""
 		decision := answers.To(question(t, test.name, test.qtype), true)
 		if decision.Verdict == Reply {
-			got = words(read(t, decision.Message))
+			got = replyText(read(t, decision.Message))
 		}
 		if got != test.want {
 			t.Errorf("%s of %s = %q, want %q", dns.TypeToString[test.qtype], test.name, got, test.want)
@@ -127,24 +127,24 @@ func TestAliasesAreFollowed(t *testing.T) {
 		if decision.Verdict == Follow {
 			reply = decision.Finish(truth(decision.Message, test.further))
 		}
-		if got := words(read(t, reply)); got != test.want || (decision.Verdict == Follow) != (test.further != "") {
+		if got := replyText(read(t, reply)); got != test.want || (decision.Verdict == Follow) != (test.further != "") {
 			t.Errorf("%s: verdict %d, %s, want %s", name, decision.Verdict, got, test.want)
 		}
 	}
 	if decision := answers.To(question(t, "old.example.", dns.TypeAAAA), true); decision.Verdict != Drop {
 		t.Errorf("alias of what is dropped: verdict %d, want Drop", decision.Verdict)
 	}
-	if got := words(read(t, answers.To(question(t, "old.example.", dns.TypeCNAME), true).Message)); got != "NOERROR; old.example"+cname+"new.example." {
+	if got := replyText(read(t, answers.To(question(t, "old.example.", dns.TypeCNAME), true).Message)); got != "NOERROR; old.example"+cname+"new.example." {
 		t.Errorf("the alias itself = %s", got)
 	}
 	for name, answer := range map[string][]byte{"nothing": nil, "a question": question(t, "there.test.", dns.TypeA), "another's": truth(question(t, "there.test.", dns.TypeA, func(m *dns.Msg) { m.Id++ }), "there.test.")} {
-		if got := words(read(t, answers.To(question(t, "away.example.", dns.TypeA), true).Finish(answer))); !strings.HasPrefix(got, "SERVFAIL") {
+		if got := replyText(read(t, answers.To(question(t, "away.example.", dns.TypeA), true).Finish(answer))); !strings.HasPrefix(got, "SERVFAIL") {
 			t.Errorf("true answer is %s: %s, want SERVFAIL", name, got)
 		}
 	}
 }
 
-// What does not fit into a datagram is cut, and says so; by TCP all of it comes.
+// A reply that does not fit into a datagram is cut and marked; over TCP it is complete.
 func TestLongAnswersAreCut(t *testing.T) {
 	long := `a\b` + strings.Repeat("x", 1000)
 	answers := mustNew(t, nil, host("txt.example", "TXT", long), host("mx.example", "MX", strings.Repeat("1 mail.example.com,", 53)+"2 b.example"))
@@ -237,7 +237,7 @@ func TestARecordThatIsThereTwice(t *testing.T) {
 
 func TestFailureAnswersQuestionsAlone(t *testing.T) {
 	reply := read(t, Failure(question(t, "example.com.", dns.TypeA)))
-	if diff := cmp.Diff("SERVFAIL", words(reply)); diff != "" || reply.Id != 4711 || !reply.Response {
+	if diff := cmp.Diff("SERVFAIL", replyText(reply)); diff != "" || reply.Id != 4711 || !reply.Response {
 		t.Errorf("Failure() = %v", reply)
 	}
 	for _, query := range [][]byte{nil, {1, 2, 3}, Failure(question(t, "example.com.", dns.TypeA))} {
@@ -247,9 +247,8 @@ func TestFailureAnswersQuestionsAlone(t *testing.T) {
 	}
 }
 
-// FuzzAnswer sends arbitrary packets by way of what decides about them: whatever
-// comes, nothing panics, and what is sent is an answer to the question that came, of
-// a size that the asker takes.
+// FuzzAnswer decides about arbitrary packets. No packet causes a panic. A reply answers the
+// question that arrived, within the size of the asker.
 func FuzzAnswer(f *testing.F) {
 	answers := mustNew(f, []string{"shop.svc.cluster.local"},
 		host("example.com", "A", "192.0.2.1,192.0.2.2"), host("example.com", "AAAA", "RANDOM"), host("gone.example", "A", "NXDOMAIN"),

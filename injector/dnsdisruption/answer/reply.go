@@ -5,7 +5,7 @@ import "github.com/miekg/dns"
 // replier makes replies to one question.
 type replier struct {
 	asked *dns.Msg
-	// size is the longest reply that the asker takes, in bytes.
+	// size is the longest reply that the asker accepts, in bytes.
 	size int
 }
 
@@ -30,14 +30,14 @@ func (r replier) decide(found *record, aliases []dns.RR) Decision {
 		reply.Answer = append(reply.Answer, found.answer(name)...)
 	}
 	message := r.pack(reply)
-	if message == nil { // New has looked at all records, so there is no such reply
+	if message == nil { // New has checked all records, so such a reply cannot occur
 		return Decision{}
 	}
 	return Decision{Verdict: Reply, Message: message}
 }
 
-// finish answers with aliases, and with the true answer about what they stand
-// for. It returns nil when there is nothing that could be said.
+// finish answers with aliases, and with the true answer for their destination. It returns
+// nil when there is no answer.
 func (r replier) finish(aliases []dns.RR, answer []byte) []byte {
 	reply, truth := r.new(), new(dns.Msg)
 	reply.Answer = aliases
@@ -73,8 +73,7 @@ func (r replier) pack(reply *dns.Msg) []byte {
 	return message
 }
 
-// Failure says that the server failed, in answer to a question; nil if that is
-// none.
+// Failure returns the reply of a failed server to a question; nil if query is none.
 func Failure(query []byte) []byte {
 	asked := new(dns.Msg)
 	if asked.Unpack(query) != nil || asked.Response || len(asked.Question) == 0 {

@@ -16,17 +16,16 @@ import (
 	"github.com/squall-chaos/squall/injector/dump"
 )
 
-// Tracked are the connections to one port that the kernel tracks in a network
-// namespace, whose way is fixed as long as it does.
+// Tracked are the connections to one port that the kernel tracks in a network namespace. A
+// tracked connection keeps its path.
 type Tracked struct {
 	Netns   *os.File
 	Port    uint16
 	Sockets Sockets
 }
 
-// FreeOthers forgets the connections that were made from within the namespace
-// before the redirect: their next packet is redirected. Those that are redirected
-// already stay.
+// FreeOthers forgets the connections from within the namespace that are older than the
+// redirect: their next packet is redirected. Redirected connections stay.
 func (t Tracked) FreeOthers() error {
 	local, err := t.localAddresses()
 	if err != nil {
@@ -40,7 +39,7 @@ func (t Tracked) FreeOthers() error {
 // FreeRedirected forgets the connections that are redirected to the sockets.
 func (t Tracked) FreeRedirected() error { return t.free(t.redirected) }
 
-// Redirected lists the connections that are redirected to the sockets, in words.
+// Redirected lists the connections that are redirected to the sockets, as text.
 func (t Tracked) Redirected() ([]string, error) {
 	handle, err := t.open(unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -62,9 +61,8 @@ func (t Tracked) Redirected() ([]string, error) {
 	return found, nil
 }
 
-// list reads what is tracked of both families at once: the kernel looks through the
-// connections of all network namespaces for it, which takes milliseconds on a
-// large node.
+// list reads the tracked connections of both families at once. The kernel searches the
+// connections of all network namespaces for it, which takes milliseconds on a large node.
 func list(handle *netlink.Handle) ([]*netlink.ConntrackFlow, error) {
 	flows, err := dump.Whole(func() ([]*netlink.ConntrackFlow, error) {
 		return handle.ConntrackTableList(netlink.ConntrackTable, unix.AF_UNSPEC)
@@ -75,7 +73,7 @@ func list(handle *netlink.Handle) ([]*netlink.ConntrackFlow, error) {
 	return flows, nil
 }
 
-// Probe is an error where the kernel cannot tell what it tracks.
+// Probe returns an error if the kernel cannot list what it tracks.
 func (t Tracked) Probe() error {
 	handle, err := t.open(unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -90,7 +88,7 @@ func (t Tracked) Probe() error {
 	return nil
 }
 
-// free forgets what fits. Forgetting what is not there any more is no error.
+// free forgets the matching connections. A connection that is already gone is no error.
 func (t Tracked) free(fits match) error {
 	handle, err := t.open(unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -117,10 +115,10 @@ func (t Tracked) free(fits match) error {
 	return nil
 }
 
-// match chooses connections.
+// match selects connections.
 type match func(*netlink.ConntrackFlow) bool
 
-// MatchConntrackFlow is what the library calls it.
+// MatchConntrackFlow implements the library's interface.
 func (m match) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool { return m(flow) }
 
 func (t Tracked) toPort(f *netlink.ConntrackFlow) bool {
@@ -133,7 +131,7 @@ func (t Tracked) redirected(f *netlink.ConntrackFlow) bool {
 	})
 }
 
-// localAddresses are those of all links.
+// localAddresses returns the addresses of all links.
 func (t Tracked) localAddresses() ([]netip.Addr, error) {
 	handle, err := t.open(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -162,7 +160,7 @@ func (t Tracked) open(family int) (handle *netlink.Handle, err error) {
 	return handle, nil
 }
 
-// untracked tells whether an answer is that of a kernel that tracks nothing.
+// untracked is true for the error of a kernel without connection tracking.
 func untracked(err error) bool {
 	return errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Inside runs f in an open network namespace. What f opens stays there.
+// Inside runs f in an open network namespace. Files and sockets that f opens stay there.
 func Inside(netns *os.File, f func() error) error {
 	return target.Do(fmt.Sprintf("/proc/self/fd/%d", netns.Fd()), f)
 }
 
-// Tables are the names of all tables of ours in a network namespace, whoever
-// made them.
+// Tables lists the names of all tables of Squall in a network namespace, from any process.
 func Tables(netns *os.File) ([]string, error) {
 	if err := target.CheckNetfilter(); without(err) {
 		return nil, nil
@@ -45,7 +44,7 @@ func Tables(netns *os.File) ([]string, error) {
 	return names, nil
 }
 
-// without tells whether an answer is that of a kernel without nftables.
+// without is true for the error of a kernel without nftables.
 func without(err error) bool {
 	return errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) ||
 		errors.Is(err, unix.EAFNOSUPPORT)

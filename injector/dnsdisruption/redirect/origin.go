@@ -21,11 +21,11 @@ const (
 	kernelTimeout = 5
 )
 
-// Origins knows where redirected packets were meant to go. It may be used by
-// several goroutines at once.
+// Origins finds the original destination of redirected packets. Several goroutines may use
+// it at once.
 type Origins struct{ socket nl.SocketHandle }
 
-// OpenOrigins asks in a network namespace.
+// OpenOrigins asks the kernel in a network namespace.
 func OpenOrigins(netns *os.File) (*Origins, error) {
 	o := &Origins{}
 	err := Inside(netns, func() (err error) {
@@ -41,11 +41,11 @@ func OpenOrigins(netns *os.File) (*Origins, error) {
 	return o, nil
 }
 
-// Close ends it.
+// Close closes the socket to the kernel.
 func (o *Origins) Close() { o.socket.Close() }
 
-// Of is where packets were meant to go that come from an address to a socket.
-// It is the socket itself for what was not redirected and is tracked.
+// Of returns the original destination of packets from an address to a socket. For a tracked
+// packet that was not redirected it returns the socket itself.
 func (o *Origins) Of(network string, socket, from netip.AddrPort) (netip.AddrPort, error) {
 	family := byte(unix.AF_INET6)
 	if socket.Addr().Is4() {
@@ -53,7 +53,7 @@ func (o *Origins) Of(network string, socket, from netip.AddrPort) (netip.AddrPor
 	}
 	attributes := netlink.NewAttributeEncoder()
 	attributes.ByteOrder = binary.BigEndian
-	// The answer's way, as the kernel sees it: from the socket to the asker.
+	// The kernel sees the answer's path, from the socket to the asker.
 	attributes.Nested(nl.CTA_TUPLE_REPLY, func(tuple *netlink.AttributeEncoder) error {
 		encodeTuple(tuple, network, socket, from)
 		return nil
@@ -62,8 +62,8 @@ func (o *Origins) Of(network string, socket, from netip.AddrPort) (netip.AddrPor
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	// The kernel says of its one answer that it is one of several. What is
-	// acknowledged has an end.
+	// The kernel marks its single answer as one of several. The acknowledgement makes the end
+	// visible.
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_ACK)
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_NETFILTER: &o.socket}
 	request.AddRawData(append([]byte{family, unix.NFNETLINK_V0, 0, 0}, data...))
@@ -95,7 +95,7 @@ func encodeTuple(tuple *netlink.AttributeEncoder, network string, source, destin
 	})
 }
 
-// decodeDestination finds where the first packet of a connection was sent to.
+// decodeDestination returns the destination of a connection's first packet.
 func decodeDestination(data []byte) (netip.AddrPort, error) {
 	attributes, err := netlink.NewAttributeDecoder(data)
 	if err != nil {

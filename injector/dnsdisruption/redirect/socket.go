@@ -18,11 +18,11 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Socket is where redirected packets go.
+// Socket is a destination of redirected packets.
 type Socket struct {
 	Network string // udp or tcp
 	Address netip.AddrPort
-	// Inode tells the socket from every other of this boot.
+	// Inode identifies the socket among all of this boot.
 	Inode uint64
 }
 
@@ -75,8 +75,8 @@ func SocketOf(network string, address netip.AddrPort, conn syscall.Conn) (Socket
 	return Socket{Network: network, Address: address, Inode: stat.Ino}, statErr
 }
 
-// Listening are those of the sockets that are open in the network namespace at
-// path, whose process ever they are.
+// Listening returns the sockets that are open in the network namespace at path, in any
+// process.
 func (s Sockets) Listening(path string) (Sockets, error) {
 	open := map[uint64]bool{}
 	err := target.Do(path, func() error {
@@ -97,25 +97,25 @@ func (s Sockets) Listening(path string) (Sockets, error) {
 	return slices.DeleteFunc(slices.Clone(s), func(socket Socket) bool { return !open[socket.Inode] }), nil
 }
 
-// socketsInTable adds the sockets that a table of /proc tells of.
+// socketsInTable adds the sockets of a table in /proc.
 func socketsInTable(table string, open map[uint64]bool) error {
 	data, err := os.ReadFile(target.DefaultProc + "/thread-self/net/" + table)
-	if err != nil && !os.IsNotExist(err) { // there are kernels without IPv6
+	if err != nil && !os.IsNotExist(err) { // some kernels have no IPv6
 		return err
 	}
 	const inode = 9 // the tenth column, in all four tables
 	for line := range strings.Lines(string(data)) {
 		if fields := strings.Fields(line); len(fields) > inode {
-			number, _ := strconv.ParseUint(fields[inode], 10, 64) // not in the title
+			number, _ := strconv.ParseUint(fields[inode], 10, 64) // the title has no number
 			open[number] = true
 		}
 	}
 	return nil
 }
 
-// listenersByDiag adds the sockets of TCP that listen. Without sock_diag it is an
-// error; with it the kernel need not look through the connections of all network
-// namespaces, as it does for the tables of TCP.
+// listenersByDiag adds the listening TCP sockets. It returns an error without sock_diag.
+// With it the kernel need not search the connections of all network namespaces, as it does
+// for the tables of TCP.
 func listenersByDiag(open map[uint64]bool) error {
 	const (
 		requestBytes  = 56 // struct inet_diag_req_v2 of linux/inet_diag.h

@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package redirect leads what is sent from a network namespace to one port to
-// sockets on the namespace's own loopback, by network address translation. It
-// promises that the kernel takes the redirect back when its process ends, however
-// it ends, that nobody else's tables are changed, and that connections are found
-// and freed by what their tracking says of them.
+// Package redirect leads packets from a network namespace to one port to sockets on the
+// namespace's own loopback, by network address translation. It promises that the kernel
+// removes the redirect when its process ends, however it ends. It changes no foreign
+// tables, and finds and frees connections by their tracking.
 package redirect
 
 import (
@@ -27,42 +26,42 @@ import (
 const (
 	// Mark is on the packets of sockets that the redirect leaves alone: "Sqal".
 	Mark = 0x5371616c
-	// tablePrefix begins the name of a table, then come the UIDs of disruption
-	// and target. No UID has the separator in it.
+	// tablePrefix begins the name of a table. The UIDs of disruption and target follow. No UID
+	// contains the separator.
 	tablePrefix = "squall-dns"
 	separator   = "_"
-	// before is the priority of the chain: 10 before that in which others
-	// redirect, as who is first decides.
+	// before is the priority of the chain: 10 ahead of the usual redirects, as the first one
+	// decides.
 	before = -110
 	// tableOwner is NFT_TABLE_F_OWNER of linux/netfilter/nf_tables.h.
 	tableOwner = 2
-	// register is where rules keep a value.
+	// register is the register that rules use.
 	register = 1
 )
 
-// Table is a redirect in force. It is gone when the process ends that made it.
+// Table is a redirect in force. The kernel removes it when the process that made it ends.
 type Table struct {
 	conn  *nftables.Conn
 	table *nftables.Table
 }
 
-// ProbeTable is the name of one that finds out what a kernel takes.
+// ProbeTable is the name of a table that tests what a kernel accepts.
 const ProbeTable = tablePrefix + separator + "probe"
 
-// TableOf is the name of an injection's table.
+// TableOf returns the name of an injection's table.
 func TableOf(injection v1beta1.Injection) string {
 	return strings.Join([]string{tablePrefix, string(injection.Disruption.UID), string(injection.Target.UID)}, separator)
 }
 
-// UIDs are those of the disruption and the target that a table's name tells.
+// UIDs returns the UIDs of the disruption and the target from a table's name.
 func UIDs(table string) (disruption, targetUID types.UID) {
 	_, uids, _ := strings.Cut(table, separator)
 	first, second, _ := strings.Cut(uids, separator)
 	return types.UID(first), types.UID(second)
 }
 
-// Install redirects what goes to port, to each socket by its protocol and its
-// family. Nothing is redirected when it fails.
+// Install redirects packets to port, to each socket by its protocol and its family. If it
+// fails, nothing is redirected.
 func Install(netns *os.File, name string, port uint16, sockets []Socket) (*Table, error) {
 	if err := target.CheckNetfilter(); err != nil {
 		return nil, err
@@ -91,8 +90,7 @@ func Install(netns *os.File, name string, port uint16, sockets []Socket) (*Table
 	return t, nil
 }
 
-// Remove takes the redirect off. Connections that are tracked stay on it. Close comes
-// after it.
+// Remove removes the redirect. Tracked connections stay on it. Close must follow.
 func (t *Table) Remove() error {
 	t.conn.DelTable(t.table)
 	if err := t.conn.Flush(); err != nil {
@@ -101,13 +99,13 @@ func (t *Table) Remove() error {
 	return nil
 }
 
-// Close gives the table back, if Remove has not. The later it is called after that,
-// the less it waits for the kernel, which frees what was deleted when no processor
-// looks at it any more. It is safe to call twice.
+// Close removes the table, if Remove has not. Called later after Remove, it waits less for
+// the kernel, which frees a deleted table once no processor uses it. It is safe to call
+// twice.
 func (t *Table) Close() error { return t.conn.CloseLasting() }
 
-// own makes an empty table that belongs to the socket, and goes with it. The
-// library knows no such flag.
+// own makes an empty table that the kernel removes with the socket. The library lacks this
+// flag.
 func own(socket *netlink.Conn, name string) error {
 	family := []byte{unix.NFPROTO_INET, unix.NFNETLINK_V0, 0, 0}
 	attributes, err := netlink.MarshalAttributes([]netlink.Attribute{
@@ -133,9 +131,8 @@ func own(socket *netlink.Conn, name string) error {
 	return err
 }
 
-// rules are those of the chain. What carries the mark keeps its destination, also
-// where somebody else's rules would redirect it: they may lead it to whom it came
-// from.
+// rules returns the rules of the chain. Packets with the mark keep their destination, also
+// where foreign rules would redirect them: such a rule may lead them back to their sender.
 func rules(port uint16, sockets []Socket) [][]expr.Any {
 	var rules [][]expr.Any
 	for _, ipv4 := range []bool{true, false} {
@@ -171,7 +168,7 @@ func protocolFamily(ipv4 bool) uint32 {
 	return unix.NFPROTO_IPV6
 }
 
-// destination is where a packet's header tells the address it goes to.
+// destination loads the destination address from a packet's header.
 func destination(ipv4 bool) expr.Any {
 	if ipv4 {
 		return &expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}

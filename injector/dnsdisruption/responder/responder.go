@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package responder answers the DNS questions that are redirected to it, falsely
-// where a record says so, and else by asking whom the question was meant for. It
-// promises to listen on the loopback of the target's network namespace alone, and
-// to answer nothing that was not redirected to it.
+// Package responder answers redirected DNS questions: falsely if a record matches, else
+// with the answer of their true server. It promises to listen only on the loopback of the
+// target's network namespace, and to answer only redirected questions.
 package responder
 
 import (
@@ -24,47 +23,47 @@ import (
 )
 
 const (
-	// upstreamTimeout is how long a question may stay without an answer: longer
-	// than resolvers wait, which ask again.
+	// upstreamTimeout is how long the responder waits for an answer: longer than resolvers do,
+	// which then ask again.
 	upstreamTimeout = 10 * time.Second
-	// idleTimeout is how long a connection may rest.
+	// idleTimeout is how long a connection may be idle.
 	idleTimeout = 2 * time.Minute
-	// atOnce questions by UDP, and as many connections by TCP, are dealt with at
-	// the same time. What comes beyond them is lost, as with a busy resolver.
+	// atOnce bounds the UDP questions, and separately the TCP connections, handled at the same
+	// time. Further ones are lost, as with a busy resolver.
 	atOnce = 1024
-	// drainTimeout is how long questions under way are waited for in the end.
+	// drainTimeout is how long Drain waits for open questions.
 	drainTimeout = time.Second
 )
 
-// errNoLoopback says that nothing can listen in the namespace.
+// errNoLoopback means that no socket can listen in the namespace.
 var errNoLoopback = errors.New("its loopback link is not up")
 
 // Responder listens in one network namespace.
 type Responder struct {
 	answers *answer.Answers
-	port    uint16 // which is redirected
+	port    uint16 // the redirected one
 	origins *redirect.Origins
 	netns   *os.File
 	sockets redirect.Sockets
 
-	// falsified and passed count the questions that were answered, or left without
-	// an answer, as a record says, and those that were passed on.
+	// falsified counts the questions that a record answered or dropped, passed those passed
+	// on.
 	falsified, passed atomic.Uint64
 
 	datagrams []*net.UDPConn
 	listeners []*net.TCPListener
-	questions chan struct{} // one element for each by UDP that is under way
+	questions chan struct{} // one element for each open UDP question
 	mu        sync.Mutex
-	streams   map[*net.TCPConn]bool // nil once no more are taken
-	// stopped is done when nobody waits for answers any more.
+	streams   map[*net.TCPConn]bool // nil once no more are accepted
+	// stopped is done when no goroutine waits for answers any more.
 	stopped context.Context
 	stop    context.CancelFunc
 	working sync.WaitGroup
 }
 
-// Listen opens the sockets for the networks, udp and tcp, of both families as far
-// as the namespace has them. Until Serve, what comes waits. The namespace is the
-// caller's to close, after Close.
+// Listen opens the sockets for the networks, udp and tcp, of both families as far as the
+// namespace has them. Packets wait until Serve. The caller closes the namespace after
+// Close.
 func Listen(netns *os.File, networks []string, port uint16, answers *answer.Answers) (*Responder, error) {
 	r := &Responder{
 		answers: answers, port: port, netns: netns,
@@ -82,7 +81,7 @@ func Listen(netns *os.File, networks []string, port uint16, answers *answer.Answ
 		for _, address := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
 			err := redirect.Inside(netns, func() error { return r.listen(network, address) })
 			if unavailable(err) && address.Is6() {
-				continue // then nothing sends to a resolver by IPv6 either
+				continue // without IPv6, no question uses it
 			}
 			if err != nil {
 				return nil, errors.Join(fmt.Errorf("listen on %s of the pod: %w", address, err), r.Close())
@@ -92,7 +91,7 @@ func Listen(netns *os.File, networks []string, port uint16, answers *answer.Answ
 	return r, nil
 }
 
-// loopback looks whether packets can go over it at all.
+// loopback returns an error if the loopback link is down.
 func loopback() error {
 	link, err := net.InterfaceByName("lo")
 	if err == nil && link.Flags&net.FlagUp == 0 {
@@ -101,10 +100,10 @@ func loopback() error {
 	return err
 }
 
-// Sockets are those that listen.
+// Sockets returns the listening sockets.
 func (r *Responder) Sockets() redirect.Sockets { return r.sockets }
 
-// Serve begins to answer, and returns at once.
+// Serve starts to answer, and returns at once.
 func (r *Responder) Serve() {
 	for _, socket := range r.datagrams {
 		r.working.Go(func() { r.serveDatagrams(socket) })
@@ -114,13 +113,13 @@ func (r *Responder) Serve() {
 	}
 }
 
-// Answered counts the questions that were answered, or not, as a record says, and
-// those that were passed on as they were.
+// Answered counts the questions that a record answered or dropped, and those passed on
+// unchanged.
 func (r *Responder) Answered() (falsified, passed uint64) {
 	return r.falsified.Load(), r.passed.Load()
 }
 
-// decide is what becomes of a question, and counts it.
+// decide decides about a question, and counts it.
 func (r *Responder) decide(query []byte, datagram bool) answer.Decision {
 	decision := r.answers.To(query, datagram)
 	if decision.Verdict == answer.Pass {
@@ -131,8 +130,8 @@ func (r *Responder) decide(query []byte, datagram bool) answer.Decision {
 	return decision
 }
 
-// Drain waits for questions under way, not for long, and closes connections. It
-// is called when nothing new is redirected any more.
+// Drain waits up to drainTimeout for open questions, and closes connections. Call it when
+// nothing new is redirected any more.
 func (r *Responder) Drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -149,7 +148,7 @@ func (r *Responder) Drain(ctx context.Context) {
 	r.streams = nil
 }
 
-// Close ends everything and waits for it. It is safe to call twice.
+// Close ends all goroutines and waits for them. It is safe to call twice.
 func (r *Responder) Close() error {
 	r.stop()
 	var errs []error
@@ -200,8 +199,8 @@ func (r *Responder) listen(network string, address netip.Addr) error {
 	return err
 }
 
-// meantFor is whom a packet was meant for that came to a socket. Ok is false for
-// one that was sent to the socket itself.
+// meantFor returns the original destination of a packet that arrived at a socket. ok is
+// false for a packet sent to the socket itself.
 func (r *Responder) meantFor(network string, socket, from net.Addr) (to netip.AddrPort, ok bool) {
 	at, came := plainAddress(socket), plainAddress(from)
 	to, err := r.origins.Of(network, at, came)
@@ -219,7 +218,7 @@ func plainAddress(address net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(plain.Addr().Unmap(), plain.Port())
 }
 
-// unavailable tells whether there is no such address, or no such family.
+// unavailable is true for the error of a missing address or family.
 func unavailable(err error) bool {
 	return errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)
 }

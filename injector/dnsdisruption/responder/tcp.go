@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/injector/dnsdisruption/answer"
 )
 
-// serveStreams takes connections until the listener is closed.
+// serveStreams accepts connections until the listener is closed.
 func (r *Responder) serveStreams(listener *net.TCPListener) {
 	for {
 		client, err := listener.AcceptTCP()
@@ -23,7 +23,7 @@ func (r *Responder) serveStreams(listener *net.TCPListener) {
 			return
 		}
 		if err != nil {
-			// A connection that ended before it was taken, or no more files.
+			// The connection ended before it was accepted, or no file descriptor is free.
 			<-time.After(10 * time.Millisecond)
 			continue
 		}
@@ -58,21 +58,21 @@ func (r *Responder) leave(client *net.TCPConn) {
 	delete(r.streams, client)
 }
 
-// stream is one connection of an asker, and the one to whom it was meant for,
-// once something is to be passed on.
+// stream is one connection of an asker, with the connection to its true server once a
+// question is passed on.
 type stream struct {
 	*Responder
 	client *net.TCPConn
 	to     netip.AddrPort
 
 	upstream *net.TCPConn
-	finished atomic.Bool // the asker has asked all
-	writing  sync.Mutex  // by several, answers to the asker
+	finished atomic.Bool // the asker has sent its last question
+	writing  sync.Mutex  // guards answers to the asker, from several goroutines
 	asking   sync.WaitGroup
 }
 
-// serve answers one question after the other. Those that are passed on go over
-// one connection, as the asker sent them over one.
+// serve answers one question after the other. Questions to pass on share one connection, as
+// the asker sent them over one.
 func (s *stream) serve() {
 	defer func() {
 		if s.upstream != nil {
@@ -84,7 +84,7 @@ func (s *stream) serve() {
 		s.client.SetReadDeadline(time.Now().Add(idleTimeout))
 		query, err := readMessage(s.client)
 		if errors.Is(err, io.EOF) {
-			s.finish() // the asker has asked all, and may wait for answers
+			s.finish() // the asker may still wait for answers
 			return
 		}
 		if err != nil || s.deal(query) != nil {
@@ -133,11 +133,11 @@ func (s *stream) pass(query []byte) error {
 	return writeMessage(s.upstream, query)
 }
 
-// copyAnswers hands on what comes back, until nothing does any more.
+// copyAnswers hands the answers on, until the server closes.
 func (s *stream) copyAnswers() {
 	defer func() {
-		if !s.finished.Load() { // else other answers may be still to come
-			s.client.Close() // the asker would see that the other one is gone
+		if !s.finished.Load() { // else more answers may follow
+			s.client.Close() // so the asker sees that its server is gone
 		}
 	}()
 	for {
@@ -148,7 +148,7 @@ func (s *stream) copyAnswers() {
 	}
 }
 
-// finish waits for the answers that are still to come.
+// finish waits for the answers still to come.
 func (s *stream) finish() {
 	s.finished.Store(true)
 	if s.upstream != nil {

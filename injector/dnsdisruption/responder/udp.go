@@ -13,7 +13,7 @@ import (
 	"github.com/squall-chaos/squall/injector/dnsdisruption/answer"
 )
 
-// serveDatagrams answers what comes to a socket until it is closed.
+// serveDatagrams answers questions to a socket until it is closed.
 func (r *Responder) serveDatagrams(socket *net.UDPConn) {
 	buffer := make([]byte, dns.MaxMsgSize)
 	for {
@@ -22,7 +22,7 @@ func (r *Responder) serveDatagrams(socket *net.UDPConn) {
 			return
 		}
 		if err != nil {
-			continue // told of an answer that did not arrive
+			continue // the error of an answer that did not arrive
 		}
 		query := slices.Clone(buffer[:n])
 		select {
@@ -39,7 +39,7 @@ func (r *Responder) serveDatagrams(socket *net.UDPConn) {
 	}
 }
 
-// answerDatagram is nil when there is to be no answer.
+// answerDatagram returns nil if the question gets no answer.
 func (r *Responder) answerDatagram(socket *net.UDPConn, from net.Addr, query []byte) []byte {
 	to, ok := r.meantFor("udp", socket.LocalAddr(), from)
 	if !ok {
@@ -58,7 +58,7 @@ func (r *Responder) answerDatagram(socket *net.UDPConn, from net.Addr, query []b
 	reply, err := r.exchange("udp", to, question)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
-		// Without the redirect the asker would have been told at once.
+		// Without the redirect the asker would get an error at once.
 		return answer.Failure(query)
 	case err != nil:
 		return nil

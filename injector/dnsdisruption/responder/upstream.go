@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/injector/dnsdisruption/redirect"
 )
 
-// maxDatagram is more than resolvers offer to take, in bytes.
+// maxDatagram is the largest answer accepted, in bytes; resolvers offer less.
 const maxDatagram = 16 << 10
 
 // exchange asks one question, over a connection of its own.
@@ -69,7 +69,7 @@ func mark(_, _ string, raw syscall.RawConn) error {
 	return err
 }
 
-// sameID tells an answer to this question from one to another.
+// sameID is true for an answer to this question.
 func sameID(reply, query []byte) bool {
 	const length = 2
 	return len(query) < length || len(reply) >= length && string(reply[:length]) == string(query[:length])

@@ -1,6 +1,6 @@
-// Package listener is what a gRPC application in Go runs to be disrupted: a
-// service that is told what to alter, and an interceptor that alters it. It
-// promises that an application that is told nothing answers as without it.
+// Package listener is the part of a gRPC application in Go that disrupts it on request: a
+// service that receives alterations, and an interceptor that applies them. It promises that
+// an application without alterations answers as usual.
 package listener
 
 import (
@@ -20,19 +20,18 @@ import (
 	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
 )
 
-// Listener holds what is altered. The zero value alters nothing.
+// Listener holds the alterations. The zero value alters nothing.
 type Listener struct {
 	mu sync.RWMutex
-	// slots are, for each endpoint, up to 100 alterations, of which a call meets
-	// one or none.
+	// slots has up to 100 alterations for each endpoint. A call gets one or none of them.
 	slots map[string][]protocol.Alteration
 }
 
-// Register adds the service to a server, which must have been made with the
-// option grpc.UnaryInterceptor(l.Intercept), or one that chains it.
+// Register adds the service to a server, which must have been made with the option
+// grpc.UnaryInterceptor(l.Intercept), or one that chains it.
 func (l *Listener) Register(server grpc.ServiceRegistrar) { server.RegisterService(&description, l) }
 
-// Intercept answers as the disruption says, and calls handler if it says nothing.
+// Intercept answers with the drawn alteration, and calls handler if there is none.
 func (l *Listener) Intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	l.mu.RLock()
 	slots := l.slots[info.FullMethod]
@@ -43,7 +42,7 @@ func (l *Listener) Intercept(ctx context.Context, request any, info *grpc.UnaryS
 	}
 	code := codeNamed(slots[drawn].ErrorToReturn)
 	if code == codes.OK {
-		return &emptypb.Empty{}, nil // is the same on the wire as every other empty message
+		return &emptypb.Empty{}, nil // on the wire it equals every other empty message
 	}
 	return nil, status.Errorf(code, "%s is disrupted", info.FullMethod)
 }
@@ -75,8 +74,8 @@ func (l *Listener) reset() {
 	l.slots = nil
 }
 
-// share gives each alteration as many of 100 slots as it asks for, and those that
-// do not ask equal parts of the rest, of which the last one takes what is over.
+// share gives each alteration the slots it asks for, of 100. The alterations without a
+// share get equal parts of the rest, and the last of them the remainder.
 func share(alterations []protocol.Alteration) ([]protocol.Alteration, error) {
 	rest, unquantified := 100, 0
 	for _, a := range alterations {
@@ -104,14 +103,14 @@ func share(alterations []protocol.Alteration) ([]protocol.Alteration, error) {
 	return slots, nil
 }
 
-// names are those of the codes in the API, by their numbers.
+// names are the API's names of the codes, by their numbers.
 var names = strings.Fields(`OK CANCELED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS
 	PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE
 	DATA_LOSS UNAUTHENTICATED`)
 
 func known(name string) bool { return name == names[0] || codeNamed(name) != codes.OK }
 
-// codeNamed is OK for a name that is none.
+// codeNamed returns the code of a name, OK for an unknown one.
 func codeNamed(name string) codes.Code {
 	for number, known := range names {
 		if known == name {
@@ -121,7 +120,7 @@ func codeNamed(name string) codes.Code {
 	return codes.OK
 }
 
-// description is the service as a server wants to have it.
+// description describes the service to a server.
 var description = grpc.ServiceDesc{
 	ServiceName: protocol.Service,
 	HandlerType: (*any)(nil),
@@ -140,7 +139,7 @@ var description = grpc.ServiceDesc{
 	},
 }
 
-// method is never intercepted: what takes a disruption off must not be disrupted.
+// method is never intercepted: the call that ends a disruption must not be disrupted.
 func method(name string, request func() proto.Message, handle func(*Listener, proto.Message) error) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(l any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		message := request()

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package testapp is a gRPC application that tests disrupt: the test program
-// itself, executed once more in a container. It promises to answer as an
-// application of somebody else would, whether it has a listener or not.
+// Package testapp is a gRPC application that tests disrupt: the test program itself,
+// executed once more in a container. It promises to answer as a user's application would,
+// with or without a listener.
 package testapp
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// Port is where the application listens, Endpoint what it answers there.
+// Port is the application's port, Endpoint the method it answers.
 const (
 	Port     = 50051
 	Endpoint = grpc_health_v1.Health_Check_FullMethodName
 )
 
-// Sort is an application as it may be met.
+// Sort is a type of application.
 type Sort string
 
 // The sorts: gRPC with a listener, without one, and not gRPC at all.
@@ -43,8 +43,8 @@ const (
 
 const environment = "SQUALL_TEST_APPLICATION"
 
-// Run is called first of all by TestMain. It does not return in a process that
-// Command started.
+// Run must be the first call of TestMain. It does not return in a process that Command
+// started.
 func Run() {
 	if sort := os.Getenv(environment); sort != "" {
 		fmt.Fprintln(os.Stderr, serve(Sort(sort)))
@@ -87,13 +87,13 @@ func Client(t *testing.T, pid int) grpc_health_v1.HealthClient {
 	return grpc_health_v1.NewHealthClient(conn)
 }
 
-// Answer is what the application answers to one call, in words.
+// Answer returns the application's answer to one call as text.
 func Answer(t *testing.T, pid int) string {
 	t.Helper()
 	return AnswerTo(t.Context(), Client(t, pid))
 }
 
-// AnswerTo is Answer for a client that there is.
+// AnswerTo is Answer with an existing client.
 func AnswerTo(ctx context.Context, client grpc_health_v1.HealthClient) string {
 	answer, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
 	if err != nil {
@@ -102,7 +102,7 @@ func AnswerTo(ctx context.Context, client grpc_health_v1.HealthClient) string {
 	return answer.GetStatus().String()
 }
 
-// Reset has the application forget what it was told, as anybody in its network can.
+// Reset removes the application's alterations, as every program in its network can.
 func Reset(t *testing.T, pid int) {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///application", grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -14,8 +14,8 @@ import (
 	"github.com/squall-chaos/squall/injector/classifier"
 )
 
-// names reports whether the user, by m, means exactly what the safeguard
-// protects, and not something larger that happens to hold it.
+// names is true if the user, by m, means exactly what the safeguard protects, and not a
+// larger set that contains it.
 func names(m, safeguard classifier.Match) bool {
 	if safeguard.Remote.IsValid() {
 		return m.Remote == safeguard.Remote
@@ -24,8 +24,8 @@ func names(m, safeguard classifier.Match) bool {
 		(m.Protocol == classifier.Any || m.Protocol == safeguard.Protocol)
 }
 
-// possible refuses what the kernel cannot tell apart: an arriving packet does
-// not belong to a container yet where more can be done to it than dropping it.
+// possible refuses rules that the kernel cannot apply. Before an arriving packet belongs to
+// a container, the kernel can select by port only; later it can only drop it.
 func possible(m classifier.Match, effect classifier.Effect, site Site) error {
 	if m.Direction != classifier.Ingress || m.Port != 0 || effect == (classifier.Effect{Drop: effect.Drop}) {
 		return nil
@@ -41,8 +41,8 @@ func possible(m classifier.Match, effect classifier.Effect, site Site) error {
 	return nil
 }
 
-// conversation lets the packets of m and the answers to them pass. Of what is New
-// there is no answer: that would be established.
+// conversation passes the packets of m and the answers to them. A packet of state New has
+// no answer: the answer would be established.
 func conversation(m classifier.Match) []classifier.Rule {
 	if m.State == classifier.New {
 		return []classifier.Rule{{Match: m}}
@@ -142,8 +142,8 @@ func isName(host string) bool {
 	return !strings.ContainsAny(host, "/:% \t")
 }
 
-// literalPrefix reads an address or a CIDR. An IPv4 address written as IPv6 is
-// what is on the wire: IPv4.
+// literalPrefix reads an address or a CIDR. An IPv4 address written as IPv6 becomes IPv4,
+// as on the wire.
 func literalPrefix(host string) (netip.Prefix, bool) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return single(address), true

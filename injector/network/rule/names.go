@@ -9,14 +9,14 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Name is a host to be resolved, and by whom: "pod", "node", "pod-fallback-node"
-// or "node-fallback-pod".
+// Name is a host to resolve, with its resolver: "pod", "node", "pod-fallback-node" or
+// "node-fallback-pod".
 type Name struct{ Host, Resolver string }
 
-// DefaultResolver resolves hosts that name none.
+// DefaultResolver resolves hosts without a resolver of their own.
 const DefaultResolver = "pod-fallback-node"
 
-// NameOf is the name to resolve for a host.
+// NameOf returns the name to resolve for a host.
 func NameOf(host v1beta1.NetworkHost) Name {
 	return Name{host.Host, cmp.Or(host.DNSResolver, DefaultResolver)}
 }

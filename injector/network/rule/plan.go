@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package rule decides which packets a network disruption is about: it turns the
-// API's hosts into an ordered list of rules. It promises that what keeps a
-// target observable and repairable passes unless a user names exactly that, and
-// that the same parameters and site always give the same rules.
+// Package rule decides which packets a network disruption selects: it turns the API's hosts
+// into an ordered list of rules. It promises to pass what keeps a target observable and
+// repairable, unless a user names exactly that. The same parameters and site always give
+// the same rules.
 package rule
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/squall-chaos/squall/injector/classifier"
 )
 
-// MaxRules is the largest number of rules a disruption may come to, the
-// safeguards not counted. A name makes a rule for each of its addresses.
+// MaxRules is the largest number of rules of a disruption, the safeguards not counted. A
+// name makes a rule for each of its addresses.
 const MaxRules = 2048
 
-// Site is all a plan depends on beyond the parameters.
+// Site has all inputs of a plan beyond the parameters.
 type Site struct {
 	Level v1beta1.Level
 	// NodeNetwork is true when a pod's network namespace is its node's.
@@ -31,21 +31,21 @@ type Site struct {
 	NodeIPs  []netip.Addr
 	// Resolved holds the addresses of every host that is a name.
 	Resolved map[Name][]netip.Addr
-	// ResolvedHosts are what services and cloud stand for.
+	// ResolvedHosts are the hosts of services and cloud.
 	ResolvedHosts []v1beta1.NetworkHost
 	// Disruption decides which addresses are the share of a host.
 	Disruption types.UID
 	// AllowedHosts is the operator's list.
 	AllowedHosts []v1beta1.NetworkHost
-	// ControlPlane is whom the node's kubelet is connected to: by these connections
-	// it is told to end the chaos pod. At level node only.
+	// ControlPlane has the peers of the node's kubelet: its connections carry the
+	// request to end the chaos pod. At level node only.
 	ControlPlane []netip.AddrPort
-	// SomeContainers is true when only a part of the pod's containers is meant.
+	// SomeContainers is true when the disruption covers only some of the pod's containers.
 	SomeContainers bool
 }
 
-// Plan turns parameters into the ordered rules that carry them out. Its errors
-// name the host at fault and say what is expected instead.
+// Plan turns parameters into ordered rules. Its errors name the wrong host and what is
+// expected instead.
 func Plan(params v1beta1.NetworkDisruption, site Site) ([]classifier.Rule, error) {
 	effect, err := effectOf(params)
 	if err != nil {
@@ -82,9 +82,9 @@ func Plan(params v1beta1.NetworkDisruption, site Site) ([]classifier.Rule, error
 	return order(pass, disturb, effect, site)
 }
 
-// nowhere matches no packet: 0.0.0.0 is never a destination. It stands for
-// services that have no address for a while, so that what judges packets that
-// go out is in place when they have one again.
+// nowhere matches no packet: 0.0.0.0 is never a destination. It stands for services without
+// an address for now, so that the programs for outgoing packets are in place when they get
+// one.
 var nowhere = classifier.Match{Remote: netip.MustParsePrefix("0.0.0.0/32"), Direction: classifier.Egress}
 
 func effectOf(params v1beta1.NetworkDisruption) (classifier.Effect, error) {
@@ -102,9 +102,9 @@ func effectOf(params v1beta1.NetworkDisruption) (classifier.Effect, error) {
 	}, nil
 }
 
-// order puts the parts in the order in which they win: what ends the disruption,
-// what is allowed, what the user named so exactly that a safeguard must step
-// back, the safeguards, and the rest of what the user asked for.
+// order sorts the parts by precedence: the connections that end the disruption, allowed
+// hosts, hosts that the user named so exactly that a safeguard yields, the safeguards, and
+// the user's other hosts.
 func order(pass, disturb []classifier.Match, effect classifier.Effect, site Site) ([]classifier.Rule, error) {
 	protected := safeguards(site)
 	var rules, rest []classifier.Rule
@@ -133,8 +133,8 @@ func order(pass, disturb []classifier.Match, effect classifier.Effect, site Site
 	return append(rules, rest...), nil
 }
 
-// safeguards are the conversations without which a target cannot be watched,
-// probed or repaired.
+// safeguards are the conversations without which a target cannot be watched, probed or
+// repaired.
 func safeguards(site Site) []classifier.Match {
 	var protected []classifier.Match
 	if site.Level == v1beta1.LevelPod {

@@ -1,6 +1,6 @@
-// Package protocol is what an application that can be disrupted is told: the
-// messages and methods of the reference product's listener, with its names and
-// numbers, so that an application that was instrumented for it needs no change.
+// Package protocol has the messages and methods for applications that can be disrupted.
+// They are those of chaos-controller's listener, with its names and numbers, so that an
+// application with that listener needs no change.
 package protocol
 
 import (
@@ -15,18 +15,18 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// The service and its methods. Both answer with an empty message; Disrupt is
-// answered by the code ALREADY_EXISTS while any endpoint is altered.
+// The service and its methods. Both return an empty message; Disrupt returns the code
+// ALREADY_EXISTS while any endpoint is altered.
 const (
 	Service          = "disruptionlistener.DisruptionListener"
 	Disrupt          = "Disrupt"
 	ResetDisruptions = "ResetDisruptions"
 )
 
-// Path is a method as a call names it.
+// Path is a method's name in a call.
 func Path(method string) string { return "/" + Service + "/" + method }
 
-// Spec is what Disrupt is given: each endpoint once.
+// Spec is the argument of Disrupt: each endpoint once.
 type Spec struct {
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 }
@@ -37,15 +37,15 @@ type Endpoint struct {
 	Alterations    []Alteration `json:"alterations,omitempty"`
 }
 
-// Alteration is what is answered instead, by the name of a code or by "{}", and to
-// how many of 100 calls. 0 means an equal share of what the others leave.
+// Alteration replaces the answer, with the name of a code or "{}", for this many of 100
+// calls. 0 means an equal share of the rest.
 type Alteration struct {
 	ErrorToReturn    string `json:"errorToReturn,omitempty"`
 	OverrideToReturn string `json:"overrideToReturn,omitempty"`
 	QueryPercent     int32  `json:"queryPercent,omitempty"`
 }
 
-// NewMessage is an empty DisruptionSpec, to be decoded into.
+// NewMessage returns an empty DisruptionSpec to decode into.
 func NewMessage() proto.Message { return dynamicpb.NewMessage(specDescriptor) }
 
 // Encode makes a DisruptionSpec.
@@ -74,8 +74,8 @@ func Decode(message proto.Message) (Spec, error) {
 	return spec, nil
 }
 
-// specDescriptor describes DisruptionSpec. It is in no registry, so that it gets in
-// nobody's way who has the same messages.
+// specDescriptor describes DisruptionSpec. It is in no registry, so that it conflicts with
+// no other copy of these messages.
 var specDescriptor = describe()
 
 func describe() protoreflect.MessageDescriptor {

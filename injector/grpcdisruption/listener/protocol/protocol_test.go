@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// An application that was built with the reference product's listener reads fields
-// by their numbers, so these are written out here.
+// An application with chaos-controller's listener reads fields by their numbers, so the
+// test writes them out.
 func TestMessageOnTheWire(t *testing.T) {
 	text := func(number protowire.Number, value string) []byte {
 		return protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), value)
