@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -269,19 +270,23 @@ func (r *replacing) isStopped(ctx context.Context) (bool, error) {
 // disruptions. Until then status names, for each of the pods, the node that it waits for.
 func (r *replacing) cordon(ctx context.Context, node string, pods []*targets.Target) (stopped bool, err error) {
 	most := max(r.a.CordonsAtOnce, 1)
-	for waited := ""; ; {
+	// An attempt before this one may have recorded that the pods wait.
+	first := *pods[0].Replacement
+	since := first.WaitsSince
+	for waited := first.Why; ; {
 		others, err := r.cordons.CordonInTurn(ctx, node, r.d.Ref(), most)
 		if err != nil {
 			return false, err
 		}
 		why := ""
 		if len(others) > 0 {
-			why = waitsFor(others, most)
+			since = cmp.Or(since, ptr.To(metav1.Now()))
+			why = waitsFor(node, since.Time, others, most)
 		}
 		if why != waited {
 			waited = why
 			for _, pod := range pods {
-				r.note(pod, targets.Replacing, why)
+				r.noteWait(pod, why, since)
 			}
 		}
 		if why == "" {
@@ -296,14 +301,15 @@ func (r *replacing) cordon(ctx context.Context, node string, pods []*targets.Tar
 	}
 }
 
-// waitsFor says what keeps a node from being cordoned.
-func waitsFor(others []*corev1.Node, most int) string {
-	var words []string
-	for _, node := range others {
-		ref := replacement.Marks(node)[0]
-		words = append(words, fmt.Sprintf("%s by %s/%s", node.Name, ref.Namespace, ref.Name))
+// waitsFor describes for what, and since when, the pods on a node wait.
+func waitsFor(node string, since time.Time, others []*corev1.Node, most int) string {
+	var holders []string
+	for _, other := range others {
+		ref := replacement.Marks(other)[0]
+		holders = append(holders, fmt.Sprintf("%s by %s/%s", other.Name, ref.Namespace, ref.Name))
 	}
-	return fmt.Sprintf("it waits: Squall keeps %d nodes of the cluster cordoned (%s), and the worker setting cordons-at-once allows %d", len(others), shortList(words), most)
+	return fmt.Sprintf("waits since %s to cordon node %s: disruptions keep %d of at most %d nodes cordoned (%s); the worker setting cordons-at-once is the limit",
+		since.UTC().Format(time.RFC3339), node, len(others), most, shortList(holders))
 }
 
 func (r *replacing) selector() string {
@@ -416,11 +422,20 @@ func (r *replacing) wait(ctx context.Context, gap time.Duration) error {
 // note keeps what became of a target.
 func (r *replacing) note(target *targets.Target, state targets.ReplacementState, why string) {
 	r.change(target, func() {
-		was := target.Replacement
 		target.Replacement = &targets.Replacement{State: state, Since: metav1.Now(), Why: why}
-		if state == targets.Replacing {
-			target.Replacement.Claims, target.Replacement.Shared = was.Claims, was.Shared
-		}
+	})
+}
+
+// noteWait records why a target on a node that cannot be cordoned yet waits, and since
+// when. An empty why ends the wait. The rest of the record stays.
+func (r *replacing) noteWait(target *targets.Target, why string, since *metav1.Time) {
+	if why == "" {
+		since = nil
+	}
+	r.change(target, func() {
+		waits := *target.Replacement
+		waits.Why, waits.WaitsSince = why, since
+		target.Replacement = &waits
 	})
 }
 

@@ -38,7 +38,7 @@ func (r *replacing) writeRecords(ctx context.Context) error {
 func (r *replacing) progress() chaospod.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := chaospod.Progress{Targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}}
+	p := chaospod.Progress{Targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}, Waiting: map[string]bool{}}
 	for _, target := range targets.Active(r.shards) {
 		done := *target.Replacement
 		injection := v1beta1.TargetInjection{TargetUID: target.UID, InjectionStatus: v1beta1.NotInjected, Reason: done.Why}
@@ -48,6 +48,9 @@ func (r *replacing) progress() chaospod.Progress {
 			injection.Effect = &v1beta1.Effect{State: v1beta1.EffectProven, Evidence: "the pod was deleted and is gone", Since: done.Since}
 			p.Injected++
 			p.ReadyPods++
+		}
+		if done.WaitsSince != nil {
+			p.Waiting[target.Name] = true
 		}
 		p.Targets[target.Name] = map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindPodReplacement: injection}
 	}

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -307,6 +308,10 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 		node := marked(first)
 		return node != "" && marked(second) == "" && strings.Contains(waits(second), fmt.Sprintf("(%s by %s/%s)", node, first.Namespace, first.Name))
 	})
+	condition := meta.FindStatusCondition(c.Get(second).Status.Conditions, v1beta1.ConditionInjected)
+	if condition == nil || condition.Reason != v1beta1.ReasonWaitingForCordon || !strings.Contains(condition.Message, "waits since ") {
+		t.Errorf("%s has the condition %+v, want that it waits for the cordon, and since when", second.Name, condition)
+	}
 	c.plays(nil)
 	replacing.Wait()
 	for _, ref := range refs {
@@ -314,6 +319,41 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 			t.Errorf("%s is replaced, and says %q", ref.Name, why)
 		}
 	}
+}
+
+// An attempt that follows one that waited keeps the time since which the targets wait, and
+// removes the reason as soon as it has cordoned their node.
+func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
+	c := quickly(newCluster(t))
+	c.GonePatience = time.Minute
+	other, holder := c.makeNode(nil), Ref{Namespace: c.Shop, Name: "holder", UID: "holder"}
+	c.Must(c.cordons().Cordon(t.Context(), other, holder))
+	target := c.makePod(c.makeNode(nil), nil)
+	ref, _ := c.selectFor("moving", replaces(nil))
+	shards, err := c.Targets.Shards(t.Context(), ref)
+	c.Must(err)
+	began := metav1.NewTime(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
+	shards[0].Targets[0].Replacement = &targets.Replacement{State: targets.Replacing, Since: began, Why: "waits for a node that is free now", WaitsSince: &began}
+	c.Must(c.Targets.Write(t.Context(), &shards[0]))
+
+	var replacing sync.WaitGroup
+	replacing.Go(func() {
+		if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+			t.Errorf("ReplacePods() = %+v, want 1 replaced", got)
+		}
+	})
+	reason := func() string {
+		return c.Get(ref).Status.TargetInjections[target.Name][v1beta1.KindPodReplacement].Reason
+	}
+	want := fmt.Sprintf("waits since 2026-11-30T12:00:00Z to cordon node %s: disruptions keep 1 of at most 1 nodes cordoned (%s by %s/holder)", target.Spec.NodeName, other, c.Shop)
+	c.Eventually("the target waits since noon, for the node that is cordoned now", func() bool { return strings.HasPrefix(reason(), want) })
+	c.Must(c.cordons().Uncordon(t.Context(), other, holder.UID))
+	c.Eventually("the target no longer waits, before it is replaced", func() bool { return reason() == "" })
+	if got := c.Get(ref).Status; got.InjectionStatus != v1beta1.NotInjected {
+		t.Errorf("status = %+v, want the target not replaced yet", got)
+	}
+	c.plays(nil)
+	replacing.Wait()
 }
 
 // A pod that goes on to end shows as not replaced yet, beside others that are.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/targets"
@@ -152,6 +153,35 @@ func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-here").Do(t.Context()).Error())
 	policy(v1beta1.PolicyRule{Name: "none", Reason: "sale week"})
 	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
+}
+
+// A pod that is not ready may be on a node that is not. Without the right to read nodes a
+// plan names the right, and the candidates for which this is unknown.
+func TestPlanWithoutTheRightToReadNodes(t *testing.T) {
+	l := newLive(t)
+	l.may("bob", "squall-disruptions")
+	role, err := l.Client.RbacV1().Roles(l.Shop).Get(t.Context(), "squall-disruptions", metav1.GetOptions{})
+	l.Must(err)
+	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}})
+	_, err = l.Client.RbacV1().Roles(l.Shop).Update(t.Context(), role, metav1.UpdateOptions{})
+	l.Must(err)
+	pods := l.MakeTargets(2, nil)
+	plan := func() call {
+		return do(t.Context(), planned, "plan", "-", "--as", "bob", "--chaos-namespace", l.Chaos)
+	}
+	if got := plan(); strings.Contains(got.out, "you may not get nodes") || !strings.Contains(got.out, "1, drawn at random from 2 candidates") {
+		t.Errorf("all pods are ready, so that their nodes do not matter, and yet: %+v", got)
+	}
+	unready := pods[1]
+	unready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}}
+	_, err = l.Client.CoreV1().Pods(l.Shop).UpdateStatus(t.Context(), unready, metav1.UpdateOptions{})
+	l.Must(err)
+	want := "you may not get nodes: for 1 candidates that are not ready (" + unready.Name + ") it is unknown whether their node is ready"
+	if got := plan(); !strings.Contains(got.out, want) {
+		t.Errorf("plan = %+v, want %q", got, want)
+	}
+	got := do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos)
+	l.want(got, exitOK, "1: its node is gone: "+unready.Name, "from 1 candidates")
 }
 
 func TestPlanOfHeldTargets(t *testing.T) {

@@ -64,13 +64,25 @@ func tried(t *testing.T, user, namespace, resource string, object *unstructured.
 	return err
 }
 
-// rule D4: the API server knows each kind by the name that rules use.
+// rule D4: the API server knows each fault by both names that rules use.
 func TestRulesAboutEachKindAtAdmission(t *testing.T) {
-	namespace := aNamespace(t, installed(t))
+	kube := installed(t)
+	t.Run("by label value", func(t *testing.T) {
+		refusesEachFault(t, kube, func(row v1beta1.KindRow) string { return string(row.Kind) })
+	})
+	t.Run("by field", func(t *testing.T) {
+		refusesEachFault(t, kube, func(row v1beta1.KindRow) string { return row.Field })
+	})
+}
+
+// refusesEachFault wants the sample of each fault refused by the rule that names the fault so.
+func refusesEachFault(t *testing.T, kube kubernetes.Interface, name func(v1beta1.KindRow) string) {
+	t.Helper()
+	namespace := aNamespace(t, kube)
 	var rules []any
 	for _, row := range v1beta1.KindTable() {
 		rules = append(rules, map[string]any{
-			"name": "no-" + string(row.Kind), "kinds": []any{string(row.Kind)}, "namespaces": []any{namespace}, "reason": "a line\nand another",
+			"name": "no-" + string(row.Kind), "kinds": []any{name(row)}, "namespaces": []any{namespace}, "reason": "a line\nand another",
 		})
 	}
 	policed(t, namespace, rules...)

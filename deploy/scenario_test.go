@@ -144,7 +144,7 @@ func TestTheLargestScenarioIsJudged(t *testing.T) {
 	var rules []any
 	for i := range 31 {
 		rules = append(rules, map[string]any{
-			"name": fmt.Sprintf("rule-%d", i), "kinds": []any{"dns-disruption", "grpc-disruption", "node-failure", "pod-replacement", "disk-failure"}, "namespaces": []any{namespace},
+			"name": fmt.Sprintf("rule-%d", i), "kinds": []any{"dns-disruption", "grpc-disruption", "node-failure", "pod-replacement", "disk-failure", "dns", "grpc", "nodeFailure", "podReplacement", "diskFailure"}, "namespaces": []any{namespace},
 		})
 	}
 	policed(t, namespace, rules...)

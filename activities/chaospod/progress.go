@@ -21,6 +21,9 @@ type Progress struct {
 	Injected, Total int
 	// ReadyPods counts chaos pods that are ready.
 	ReadyPods int
+	// Waiting has the names of targets whose injection has not failed but waits for its
+	// turn; their reason describes for what.
+	Waiting map[string]bool
 }
 
 // Status is the table of rules 28-31. before is the status so far: Injected stays until
@@ -52,10 +55,19 @@ func (p Progress) Equal(b Progress) bool {
 		})
 }
 
-// FirstReason is why the first target with a reason is not injected; empty if none has
-// one.
-func (p Progress) FirstReason() string {
+// FirstReason is why the first target that could not be injected is not; empty if none
+// has a reason.
+func (p Progress) FirstReason() string { return p.firstReason(false) }
+
+// FirstWait is for what the first target that waits for its turn waits; empty if none
+// does.
+func (p Progress) FirstWait() string { return p.firstReason(true) }
+
+func (p Progress) firstReason(waiting bool) string {
 	for _, name := range slices.Sorted(maps.Keys(p.Targets)) {
+		if p.Waiting[name] != waiting {
+			continue
+		}
 		for _, kind := range slices.Sorted(maps.Keys(p.Targets[name])) {
 			if why := p.Targets[name][kind].Reason; why != "" {
 				return name + ": " + why

@@ -98,7 +98,9 @@ func (r Rule) Refusal() string { return "it is denied by " + r.String() }
 // Concerns reports whether the rule is about disruptions of these kinds, in that
 // namespace and of that level.
 func (r Rule) Concerns(kinds v1beta1.Kinds, namespace string, level v1beta1.Level) bool {
-	return (len(r.Kinds) == 0 || slices.ContainsFunc(kinds, func(k v1beta1.Kind) bool { return slices.Contains(r.Kinds, v1beta1.PolicyKind(k)) })) &&
+	return (len(r.Kinds) == 0 || slices.ContainsFunc(kinds, func(k v1beta1.Kind) bool {
+		return slices.ContainsFunc(r.Kinds, func(named v1beta1.PolicyKind) bool { return named.Is(k) })
+	})) &&
 		(r.Level == "" || r.Level == level) &&
 		(len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace))
 }

@@ -39,6 +39,8 @@ func TestRules(t *testing.T) {
 	}{
 		{"nothing said: everything", v1beta1.PolicyRule{}, true},
 		{"one of its kinds", v1beta1.PolicyRule{Kinds: []v1beta1.PolicyKind{"node-failure", "disk-pressure"}}, true},
+		{"one of its faults, by field", v1beta1.PolicyRule{Kinds: []v1beta1.PolicyKind{"nodeFailure", "diskPressure"}}, true},
+		{"another fault, by field", v1beta1.PolicyRule{Kinds: []v1beta1.PolicyKind{"nodeFailure"}}, false},
 		{"another kind", v1beta1.PolicyRule{Kinds: []v1beta1.PolicyKind{"node-failure"}}, false},
 		{"its level", v1beta1.PolicyRule{Level: v1beta1.LevelPod}, true},
 		{"the other level", v1beta1.PolicyRule{Level: v1beta1.LevelNode}, false},

@@ -7,13 +7,14 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/squall-chaos/squall/api/promql"
 )
 
 // limit returns query with the matcher label="namespace" in every selector, so
 // that the server answers from series of the namespace alone. It refuses a query
 // that selects another namespace by the same label, because its value would
-// silently be that of no series. It also refuses experimental functions: info()
-// reads series that no selector of the query names.
+// silently be that of no series.
 func limit(query, label, namespace string) (string, error) {
 	if namespace == "" {
 		return "", errors.New("the worker does not know the namespace to limit it to")
@@ -22,10 +23,9 @@ func limit(query, label, namespace string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	promql := parser.NewParser(parser.Options{})
-	parsed, err := promql.ParseExpr(query)
+	parsed, err := promql.Parse(query)
 	if err != nil {
-		return "", fmt.Errorf("invalid PromQL: %w", err)
+		return "", err
 	}
 	for _, selector := range selectors(parsed) {
 		for _, matcher := range selector.LabelMatchers {
@@ -38,7 +38,7 @@ func limit(query, label, namespace string) (string, error) {
 	limited := parsed.String()
 	// The server reads the text, not the tree, so parsing the text again must still find
 	// the matcher.
-	again, err := promql.ParseExpr(limited)
+	again, err := promql.Parse(limited)
 	if err != nil || slices.ContainsFunc(selectors(again), func(s *parser.VectorSelector) bool { return !hasMatcher(s, own) }) {
 		return "", fmt.Errorf("it cannot be limited to namespace %s: simplify it", namespace)
 	}

@@ -41,6 +41,8 @@ func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress, began time.Time) {
 	reason, message := string(s.InjectionStatus), fmt.Sprintf("%d of %d targets are injected", p.Injected, p.Total)
 	if why := p.FirstReason(); why != "" {
 		reason, message = v1beta1.ReasonInjectionFailed, message+": "+why
+	} else if why := p.FirstWait(); why != "" {
+		reason, message = v1beta1.ReasonWaitingForCordon, message+": "+why
 	}
 	SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
 }

@@ -1,10 +1,12 @@
 package status
 
 import (
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
@@ -54,6 +56,32 @@ func TestProgressAtTheEndKeepsTheNumberOfInjected(t *testing.T) {
 		ShowProgress(d, taken, began)
 		if d.Status.Targets != "1/2" {
 			t.Errorf("deleted %v, the first word of the watch: targets = %s, want 1/2", deleted, d.Status.Targets)
+		}
+	}
+}
+
+// A target that waits for its turn has not failed. A target that has failed is reported first.
+func TestAWaitIsNoFailure(t *testing.T) {
+	not := func(p chaospod.Progress, name, reason string) {
+		p.Targets[name] = map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindPodReplacement: {InjectionStatus: v1beta1.NotInjected, Reason: reason}}
+	}
+	waiting := chaospod.Progress{Total: 2, Targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}, Waiting: map[string]bool{"web-0": true}}
+	not(waiting, "web-0", "waits since noon")
+	not(waiting, "web-1", "")
+	failed := chaospod.Progress{Total: 2, Targets: maps.Clone(waiting.Targets), Waiting: waiting.Waiting}
+	not(failed, "web-1", "a finalizer holds it")
+	for _, c := range []struct {
+		progress        chaospod.Progress
+		reason, message string
+	}{
+		{waiting, v1beta1.ReasonWaitingForCordon, "0 of 2 targets are injected: web-0: waits since noon"},
+		{failed, v1beta1.ReasonInjectionFailed, "0 of 2 targets are injected: web-1: a finalizer holds it"},
+	} {
+		d := &v1beta1.Disruption{}
+		ShowProgress(d, c.progress, time.Now())
+		got := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionInjected)
+		if got == nil || got.Status != metav1.ConditionFalse || got.Reason != c.reason || got.Message != c.message {
+			t.Errorf("condition = %+v, want False with %s: %s", got, c.reason, c.message)
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 // live; a failure is an error, never an empty list.
 func (s *Store) Healthy(ctx context.Context, d *v1beta1.Disruption) ([]Candidate, error) {
 	var found []Candidate
-	err := s.survey(ctx, d, func(c Candidate, why string) {
+	_, err := s.survey(ctx, d, func(c Candidate, why string) {
 		if why == "" {
 			found = append(found, c)
 		}
@@ -45,6 +45,9 @@ type Survey struct {
 	Budget, Denied string
 	// Unread names what the caller may not read; it may change all other fields.
 	Unread []string
+	// UnreadNodes are the candidates that are not ready and whose node the caller may not
+	// read: a pod on a node that is not ready is no candidate.
+	UnreadNodes []string
 }
 
 // Other is a pod or node that matches the selector and is no candidate.
@@ -59,7 +62,7 @@ type Other struct {
 // nothing.
 func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []policy.Rule) (Survey, error) {
 	var found Survey
-	err := s.survey(ctx, d, func(c Candidate, why string) {
+	unread, err := s.survey(ctx, d, func(c Candidate, why string) {
 		if why == "" {
 			found.Healthy = append(found.Healthy, c)
 			return
@@ -69,6 +72,7 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []polic
 	if err != nil {
 		return found, err
 	}
+	found.UnreadNodes = unread
 	claims, err := s.claimed(ctx, d, found.Healthy, nil, true)
 	if apierrors.IsForbidden(err) {
 		found.Unread = append(found.Unread, "ConfigMaps of namespace "+s.Namespace+", in which disruptions claim targets")
@@ -98,41 +102,52 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []polic
 }
 
 // survey calls visit for each pod or node that the selector matches. why is empty for a
-// candidate.
-func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, visit func(c Candidate, why string)) error {
+// candidate. It returns the candidates whose node the caller may not read.
+func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, visit func(c Candidate, why string)) (unread []string, err error) {
 	selector, err := d.Spec.LabelSelector()
 	if err != nil {
-		return fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
+		return nil, fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String()}
 	options.Limit = s.pageSize
 	if d.Spec.Level == v1beta1.LevelNode {
-		return s.readyNodes(ctx, d, options, visit)
+		return nil, s.readyNodes(ctx, d, options, visit)
 	}
-	nodes := map[string]string{}
+	nodes := nodeAnswers{unfit: map[string]string{}, forbidden: map[string]bool{}}
 	var failed error
 	err = s.eachPage(ctx, d.Namespace, options, func(pods *corev1.PodList) {
 		for i := range pods.Items {
 			pod := &pods.Items[i]
 			c, why := judgePod(d, pod)
 			if why == "" && !d.Spec.OnInit && kube.Unready(pod) != nil {
-				why, failed = s.unfitNode(ctx, pod.Spec.NodeName, nodes, failed)
+				why, failed = s.unfitNode(ctx, pod.Spec.NodeName, &nodes, failed)
+				if why == "" && nodes.forbidden[pod.Spec.NodeName] {
+					unread = append(unread, pod.Name)
+				}
 			}
 			visit(c, why)
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
+		return nil, fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
 	}
-	return failed
+	return unread, failed
+}
+
+// nodeAnswers are what reads of nodes found, by the names of the nodes.
+type nodeAnswers struct {
+	// unfit is why no pod on the node is a candidate; empty if the node is ready.
+	unfit map[string]string
+	// forbidden are the nodes that the caller may not read.
+	forbidden map[string]bool
 }
 
 // unfitNode returns why no pod on a node is a candidate; empty if the node is ready. A
 // node that stops reporting makes its pods unready, so survey reads only the nodes of
 // such pods. known keeps the answers, so that each node is read once. After a failure
 // it reads no node.
-func (s *Store) unfitNode(ctx context.Context, name string, known map[string]string, failed error) (string, error) {
-	why, found := known[name]
+func (s *Store) unfitNode(ctx context.Context, name string, known *nodeAnswers, failed error) (string, error) {
+	why, found := known.unfit[name]
 	if found || failed != nil {
 		return why, failed
 	}
@@ -140,13 +155,14 @@ func (s *Store) unfitNode(ctx context.Context, name string, known map[string]str
 	switch {
 	case apierrors.IsNotFound(err):
 		why = "its node is gone"
-	case apierrors.IsForbidden(err): // callers with rights of their own may not read nodes
+	case apierrors.IsForbidden(err): // the worker may; a person who plans may not
+		known.forbidden[name] = true
 	case err != nil:
 		return "", fmt.Errorf("read node %s: %w", name, err)
 	case !kube.NodeReady(node):
 		why = "its node " + name + " is not ready"
 	}
-	known[name] = why
+	known.unfit[name] = why
 	return why, nil
 }
 

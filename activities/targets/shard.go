@@ -86,8 +86,11 @@ type Replacement struct {
 	State ReplacementState `json:"state"`
 	// Since is when the state began.
 	Since metav1.Time `json:"since"`
-	// Why the pod is NotReplaced.
+	// Why the pod is NotReplaced, or not replaced yet.
 	Why string `json:"why,omitempty"`
+	// WaitsSince is when a pod that is Replacing began to wait for its node's cordon.
+	// It is nil once the worker may cordon the node.
+	WaitsSince *metav1.Time `json:"waitsSince,omitempty"`
 	// Claims are the PersistentVolumeClaims that are deleted with a pod that is Replacing,
 	// Shared those that stay, as other pods mount them, too.
 	Claims []string `json:"claims,omitempty"`

@@ -40,9 +40,14 @@ func TestAPIServerJudgesPolicies(t *testing.T) {
 	if err := create(sample); err != nil {
 		t.Errorf("the sample: %v", err)
 	}
+	var fields []string
+	for _, kind := range v1beta1.AllKinds() {
+		fields = append(fields, kind.Field())
+	}
 	for _, test := range []struct{ rules, refused string }{
 		{"[{name: all}]", ""},
 		{"[{name: kinds, kinds: [" + strings.Join(v1beta1.AllKinds().Names(), ", ") + "]}]", ""},
+		{"[{name: fields, kinds: [" + strings.Join(fields, ", ") + "]}]", ""},
 		{"[{name: kinds, kinds: [node-failur]}]", `"node-failur"`},
 		{"[]", "at least 1 items"},
 		{"[{name: a}, {name: a}]", "Duplicate"},

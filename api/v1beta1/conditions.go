@@ -64,6 +64,15 @@ const ReasonDenied = "DeniedByPolicy"
 // injected, and the message says why.
 const ReasonInjectionFailed = "InjectionFailed"
 
+// ReasonWaitingForCordon is the reason of a False Injected when targets wait until Squall
+// may cordon their node. The message has the node, the time since which they wait, and the
+// disruptions that keep other nodes cordoned.
+const ReasonWaitingForCordon = "WaitingForCordon"
+
+// ReasonNothingLeft is the reason of a False Orchestrated in the last status of a deleted
+// Disruption that no workflow cleaned up, since there was nothing to clean up.
+const ReasonNothingLeft = "NothingLeft"
+
 // Phase is where a disruption is in its life.
 type Phase string
 

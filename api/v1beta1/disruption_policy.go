@@ -98,10 +98,14 @@ type PolicyRule struct {
 	AtMost *PolicyLimit `json:"atMost,omitempty"`
 }
 
-// PolicyKind is the name of a kind, such as node-failure.
+// PolicyKind is a fault: the name of its field in the spec, such as nodeFailure, or the
+// value of its label, such as node-failure.
 //
-// +kubebuilder:validation:Enum=container-failure;cpu-pressure;disk-failure;disk-pressure;dns-disruption;grpc-disruption;memory-pressure;network-disruption;node-failure;pod-replacement
+// +kubebuilder:validation:Enum=containerFailure;cpuPressure;diskFailure;diskPressure;dns;grpc;memoryPressure;network;nodeFailure;podReplacement;container-failure;cpu-pressure;disk-failure;disk-pressure;dns-disruption;grpc-disruption;memory-pressure;network-disruption;node-failure;pod-replacement
 type PolicyKind string
+
+// Is reports whether k names the fault, by its field or by its label value.
+func (k PolicyKind) Is(kind Kind) bool { return string(k) == string(kind) || string(k) == kind.Field() }
 
 // PolicyRequesters are people and programs, by what the API server knows of them.
 //

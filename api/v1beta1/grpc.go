@@ -1,6 +1,7 @@
 package v1beta1
 
 import (
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,6 +31,7 @@ type GRPCEndpoint struct {
 	// TargetEndpoint is "/package.Service/Method". Required.
 	//
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^/[^/ ]+(/[^/ ]+)+$')`,message="want /package.Service/Method, such as /shop.Orders/Place",messageExpression=`'"' + self + '": want /package.Service/Method, such as /shop.Orders/Place'`
 	TargetEndpoint string `json:"endpoint"`
 	// ErrorToReturn is the gRPC code answered instead. Exclusive with override.
 	//
@@ -51,6 +53,10 @@ type GRPCEndpoint struct {
 var grpcCodes = strings.Fields(`OK CANCELED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS
 	PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE
 	DATA_LOSS UNAUTHENTICATED`)
+
+// grpcEndpoint is the full name of a method as servers of gRPC receive it. No call has
+// another name.
+var grpcEndpoint = regexp.MustCompile(`^/[^/ ]+(/[^/ ]+)+$`)
 
 func (g *GRPCDisruption) validate(path *field.Path) field.ErrorList {
 	errs := within(path.Child("port"), g.Port, 1, 65535)
@@ -75,6 +81,9 @@ func (g *GRPCDisruption) validate(path *field.Path) field.ErrorList {
 
 func (e GRPCEndpoint) validate(path *field.Path) field.ErrorList {
 	errs := length(path.Child("endpoint"), e.TargetEndpoint, 0, 512)
+	if !grpcEndpoint.MatchString(e.TargetEndpoint) {
+		errs = append(errs, field.Invalid(path.Child("endpoint"), e.TargetEndpoint, "want /package.Service/Method, such as /shop.Orders/Place"))
+	}
 	if (e.ErrorToReturn != "") == (e.OverrideToReturn != "") {
 		errs = append(errs, field.Invalid(path, e.TargetEndpoint, "set either error or override"))
 	}

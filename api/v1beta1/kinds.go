@@ -169,6 +169,16 @@ func (k Kind) Needs() Needs {
 	return Needs{}
 }
 
+// Field is the name of the kind's field in the spec, as people write the fault.
+func (k Kind) Field() string {
+	for _, row := range kindTable {
+		if row.Kind == k {
+			return row.Field
+		}
+	}
+	return string(k)
+}
+
 // Kinds are the kinds of a disruption in the order of Faults.Requested.
 //
 // +kubebuilder:object:generate=false

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/squall-chaos/squall/api/promql"
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -34,10 +35,12 @@ func Check(documents []Document, rules Rules) {
 			d.Problems = append(d.Problems, rules.cron(d.DisruptionCron)...)
 		case d.DisruptionRollout != nil:
 			d.DisruptionRollout.Default()
-			d.Problems = append(d.Problems, sentences(append(rules.placed(d.DisruptionRollout.ObjectMeta), d.DisruptionRollout.Validate()...))...)
+			d.Problems = append(d.Problems, sentences(slices.Concat(rules.placed(d.DisruptionRollout.ObjectMeta), d.DisruptionRollout.Validate(),
+				queries(d.DisruptionRollout.Spec.DisruptionTemplate.SteadyState, field.NewPath("spec", "disruptionTemplate"))))...)
 		case d.DisruptionScenario != nil:
 			d.DisruptionScenario.Default()
-			d.Problems = append(d.Problems, sentences(append(rules.placed(d.DisruptionScenario.ObjectMeta), d.DisruptionScenario.Validate()...))...)
+			d.Problems = append(d.Problems, sentences(slices.Concat(rules.placed(d.DisruptionScenario.ObjectMeta), d.DisruptionScenario.Validate(),
+				scenarioQueries(d.DisruptionScenario.Spec)))...)
 		case d.EmergencyStop != nil:
 			d.Problems = append(d.Problems, rules.emergencyStop(d.EmergencyStop)...)
 		case d.Policy != nil: // the API server checks the rest
@@ -52,14 +55,44 @@ func (r Rules) disruption(d *v1beta1.Disruption) []string {
 	if created.CreationTimestamp.IsZero() {
 		created.CreationTimestamp = metav1.NewTime(r.Now)
 	}
-	return sentences(append(r.placed(d.ObjectMeta), created.Validate()...))
+	return sentences(slices.Concat(r.placed(d.ObjectMeta), created.Validate(), queries(d.Spec.SteadyState, field.NewPath("spec"))))
+}
+
+// queries judges the queries of prometheus probes, which the API server does not parse.
+// path is the one of the spec that has the steady state.
+func queries(s *v1beta1.SteadyState, path *field.Path) (errs field.ErrorList) {
+	if s == nil {
+		return nil
+	}
+	for i, probe := range s.Probes {
+		if probe.Prometheus == nil || probe.Prometheus.Query == "" {
+			continue
+		}
+		if err := promql.Check(probe.Prometheus.Query); err != nil {
+			at := path.Child("steadyState", "probes").Index(i).Child("prometheus", "query")
+			errs = append(errs, field.Invalid(at, probe.Prometheus.Query, err.Error()))
+		}
+	}
+	return errs
+}
+
+// scenarioQueries judges those of a scenario and of its templates.
+func scenarioQueries(s v1beta1.DisruptionScenarioSpec) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := queries(s.SteadyState, path)
+	for i, step := range s.Steps {
+		for j, d := range step.Disruptions {
+			errs = append(errs, queries(d.Template.SteadyState, path.Child("steps").Index(i).Child("disruptions").Index(j).Child("template"))...)
+		}
+	}
+	return errs
 }
 
 // cron adds the problems of the schedule to those of its form. A run may begin a minute
 // after the last unless an operator wants more.
 func (r Rules) cron(c *v1beta1.DisruptionCron) []string {
 	c.Default()
-	errs := append(r.placed(c.ObjectMeta), c.Validate()...)
+	errs := slices.Concat(r.placed(c.ObjectMeta), c.Validate(), queries(c.Spec.DisruptionTemplate.SteadyState, field.NewPath("spec", "disruptionTemplate")))
 	if c.Spec.Schedule != "" {
 		if err := schedule.Judge(c.Spec, r.Now, schedule.LeastPause); err != nil {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "schedule"), field.OmitValueType{}, err.Error()))

@@ -92,3 +92,36 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Queries are parsed in each object that has probes, and the problem has field, value and
+// reason.
+func TestQueriesAreParsed(t *testing.T) {
+	const head = "apiVersion: chaos.squall.dev/v1beta1\nmetadata: {name: a}\n"
+	steady := func(query string) string {
+		return "steadyState: {probes: [{name: errors, periodSeconds: 10, prometheus: {query: '" + query + "', comparison: < 1}}]}"
+	}
+	const faults = "count: 1, cpuPressure: {}, "
+	for at, document := range map[string]func(query string) string{
+		"spec.steadyState": func(query string) string {
+			return "kind: Disruption\nspec: {selector: {a: b}, " + faults + steady(query) + "}"
+		},
+		"spec.disruptionTemplate.steadyState": func(query string) string {
+			return "kind: DisruptionCron\nspec: {schedule: 0 12 * * *, targetResource: {kind: deployment, name: web}, disruptionTemplate: {" + faults + steady(query) + "}}"
+		},
+		"spec.steps[0].disruptions[0].template.steadyState": func(query string) string {
+			return "kind: DisruptionScenario\nspec: {steps: [{name: a, disruptions: [{template: {selector: {a: b}, " + faults + steady(query) + "}}]}]}"
+		},
+	} {
+		for query, want := range map[string]string{
+			"sum(rate(errors_total[1m]))": "",
+			"sum(rate(errors_total[1m)":   at + `.probes[0].prometheus.query: Invalid value: "sum(rate(errors_total[1m)": invalid PromQL`,
+		} {
+			documents := Read("f", []byte(head+document(query)))
+			Check(documents, Rules{Now: time.Now()})
+			got := strings.Join(documents[0].Problems, "\n")
+			if (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("%s: problems = %q, want %q", at, got, want)
+			}
+		}
+	}
+}

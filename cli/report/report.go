@@ -216,7 +216,7 @@ func targetsOf(s v1beta1.DisruptionStatus) []Target {
 	for _, name := range slices.Sorted(maps.Keys(s.TargetInjections)) {
 		for _, kind := range slices.Sorted(maps.Keys(s.TargetInjections[name])) {
 			at := s.TargetInjections[name][kind]
-			target := Target{Name: name, Fault: fieldOf(kind), Status: string(at.InjectionStatus), Reason: at.Reason}
+			target := Target{Name: name, Fault: kind.Field(), Status: string(at.InjectionStatus), Reason: at.Reason}
 			if at.Effect != nil {
 				target.Effect, target.Evidence = string(at.Effect.State), at.Effect.Evidence
 			}
@@ -229,19 +229,9 @@ func targetsOf(s v1beta1.DisruptionStatus) []Target {
 func fieldsOf(kinds v1beta1.Kinds) []string {
 	fields := make([]string, len(kinds))
 	for i, kind := range kinds {
-		fields[i] = fieldOf(kind)
+		fields[i] = kind.Field()
 	}
 	return fields
-}
-
-// fieldOf is the spec field of a fault.
-func fieldOf(kind v1beta1.Kind) string {
-	for _, row := range v1beta1.KindTable() {
-		if row.Kind == kind {
-			return row.Field
-		}
-	}
-	return string(kind)
 }
 
 // probesOf are the probes of the status, or those of the spec before they were asked.

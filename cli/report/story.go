@@ -16,7 +16,7 @@ func OfStory(s story.Story) Disruption {
 	}
 	d.Namespace, d.Name, _ = strings.Cut(s.Disruption, "/")
 	for _, kind := range s.Kinds {
-		d.Faults = append(d.Faults, fieldOf(v1beta1.Kind(kind)))
+		d.Faults = append(d.Faults, v1beta1.Kind(kind).Field())
 	}
 	for _, p := range s.Probes {
 		d.Probes = append(d.Probes, Probe{Name: p.Name, State: p.State})

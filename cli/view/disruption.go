@@ -154,6 +154,10 @@ func problems(d *v1beta1.Disruption) []Line {
 		if c == nil || c.Status != bad.status || harmless(d, c) {
 			continue
 		}
+		if c.Reason == v1beta1.ReasonWaitingForCordon {
+			lines = append(lines, Line{"waits", Cell{c.Message, Careful}})
+			continue
+		}
 		lines = append(lines, Line{"problem", Cell{fmt.Sprintf("%s (%s): %s", c.Type, c.Reason, c.Message), Bad}})
 		if bad.hint != "" {
 			lines = append(lines, Line{"", Cell{"hint: " + bad.hint, Plain}})

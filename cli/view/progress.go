@@ -114,6 +114,8 @@ func ResultOf(d *v1beta1.Disruption) Result {
 		return verdict(s.SteadyState)
 	case d.Stopped() != "":
 		return Result{Aborted, Bad, d.Stopped()}
+	case d.DeletionTimestamp != nil && reasonOf(d, v1beta1.ConditionOrchestrated) == v1beta1.ReasonNothingLeft:
+		return Result{Aborted, Bad, condition(d, v1beta1.ConditionOrchestrated).Message}
 	case d.DeletionTimestamp != nil:
 		return Result{Aborted, Bad, "it was deleted before its time was over"}
 	case s.Ending != "expired" && abortedBy(s.Ending):

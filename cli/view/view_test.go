@@ -66,6 +66,10 @@ func disruptions() []v1beta1.Disruption {
 			d.Status.SteadyState = &v1beta1.SteadyStateStatus{Phase: v1beta1.ProbeDuring, Probes: []v1beta1.ProbeStatus{
 				{Name: "answers", State: v1beta1.ProbeFailure, Text: "503", Targets: 2, Failing: 1}, {Name: "orders", State: v1beta1.ProbeSuccess}, {Name: "new"}}}
 		}),
+		made("in-turn", func(d *v1beta1.Disruption) {
+			d.Status.Phase, d.Status.Targets, d.Status.InjectionStatus = v1beta1.PhaseInjecting, "0/1", v1beta1.NotInjected
+			d.Status.Conditions = []metav1.Condition{with(v1beta1.ConditionInjected, metav1.ConditionFalse, v1beta1.ReasonWaitingForCordon, "0 of 1 targets are injected: web-0: waits since noon to cordon node n1")}
+		}),
 		made("going", func(d *v1beta1.Disruption) { d.DeletionTimestamp, d.Status.Phase = at(0), v1beta1.PhaseHolding }),
 		made("stuck", func(d *v1beta1.Disruption) {
 			d.Spec.DryRun = true
@@ -110,6 +114,17 @@ func TestGoldens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			golden.Compare(t, "testdata/"+name+".txt", got)
 		})
+	}
+}
+
+// The result of a disruption that no workflow carried out has the controller's reason.
+func TestResultWithoutAWorkflow(t *testing.T) {
+	d := made("left", func(d *v1beta1.Disruption) {
+		d.DeletionTimestamp = at(0)
+		d.Status.Conditions = []metav1.Condition{with(v1beta1.ConditionOrchestrated, metav1.ConditionFalse, v1beta1.ReasonNothingLeft, "no workflow began; it was deleted")}
+	})
+	if got, want := ResultOf(&d), (Result{Aborted, Bad, "no workflow began; it was deleted"}); got != want {
+		t.Errorf("ResultOf() = %+v, want %+v", got, want)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -538,18 +539,19 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 		answer error
 		left   func(b *bridge, d *v1beta1.Disruption)
 		gone   bool
+		note   string
 	}{
-		{"refused for good, nothing is left", refused, nil, true},
-		{"completed, nothing is left", completed, nil, true},
+		{"refused for good, nothing is left", refused, nil, true, "no workflow began; it was deleted, and"},
+		{"completed, nothing is left", completed, nil, true, "the workflow had completed; it was deleted, and"},
 		{"refused for good, a chaos pod is left", refused, func(b *bridge, d *v1beta1.Disruption) {
 			b.ChaosPod(d, "chaos", b.Pod(b.Namespace, "shop", nil))
-		}, false},
+		}, false, ""},
 		{"completed, a record is left", completed, func(b *bridge, d *v1beta1.Disruption) {
 			b.Must(b.Kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 				Namespace: b.ChaosNamespace, Name: contract.RecordName(d.UID), Labels: map[string]string{v1beta1.LabelDisruptionUID: string(d.UID)},
 			}}))
-		}, false},
-		{"Temporal is away", away, nil, false},
+		}, false, ""},
+		{"Temporal is away", away, nil, false, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBridge(t)
@@ -564,6 +566,7 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 			if test.left != nil {
 				test.left(b, d)
 			}
+			last := b.lastStatus(d)
 			b.Must(b.Kube.Delete(t.Context(), d))
 			gone := func() bool {
 				return apierrors.IsNotFound(b.Kube.Get(t.Context(), client.ObjectKeyFromObject(d), &v1beta1.Disruption{}))
@@ -571,6 +574,9 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 			if test.gone {
 				bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it is gone", gone)
 				wantFinalizerLogged(t, logged)
+				if c := bridgetest.Condition(last()); c.Status != metav1.ConditionFalse || c.Reason != v1beta1.ReasonNothingLeft || !strings.HasPrefix(c.Message, test.note) {
+					t.Errorf("the last status has %+v, want NothingLeft: %s", c, test.note)
+				}
 				return
 			}
 			b.Handled(d)
@@ -578,6 +584,24 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 				t.Error("it is let go")
 			}
 		})
+	}
+}
+
+// lastStatus watches d; the function that it returns waits until d is gone, and returns d
+// as it was then.
+func (b *bridge) lastStatus(d *v1beta1.Disruption) func() *v1beta1.Disruption {
+	b.T.Helper()
+	watcher, err := b.Kube.(client.WithWatch).Watch(b.T.Context(), &v1beta1.DisruptionList{}, client.InNamespace(d.Namespace))
+	b.Must(err)
+	b.T.Cleanup(watcher.Stop)
+	return func() *v1beta1.Disruption {
+		for event := range watcher.ResultChan() {
+			if seen, ok := event.Object.(*v1beta1.Disruption); ok && seen.UID == d.UID && event.Type == watch.Deleted {
+				return seen
+			}
+		}
+		b.T.Fatal("the watch ended before the disruption was gone")
+		return nil
 	}
 }
 

@@ -65,6 +65,52 @@ func TestEmergencyStop(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods))
 }
 
+// A stop ends the disruption of a scenario's step, and with it the scenario: no further
+// step begins, also once the stop is deleted.
+func TestEmergencyStopEndsAScenario(t *testing.T) {
+	s := newSpace(t)
+	pods := s.targets(1)
+	before := s.snapshots(pods)
+	plan := &v1beta1.DisruptionScenario{}
+	scenario := s.parent("disruptionscenarios", plan, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionScenario, metadata: {name: stopped}, spec: {steps: [
+  {name: first, onFailure: Continue, disruptions: [{template: {selector: {app: target}, count: 1, duration: 10m, `+quick+`}}]},
+  {name: second, disruptions: [{template: {selector: {app: target}, count: 1, duration: 10m, `+quick+`}}]}]}}`)
+	first := s.injected(s.begins(plan.ChildName(0, 0)))
+
+	began := time.Now()
+	s.stop()
+	s.awaitSame(before, pods, began)
+	// The stop ends the disruption. The scenario deletes it, unless it has ended by then.
+	eventually(t, func() string {
+		if live := s.read(first); live != nil && !live.Settled() {
+			return fmt.Sprintf("%s has not ended: phase %s", first.Name, live.Status.Phase)
+		}
+		return ""
+	})
+	if left := s.chaosPods(t, first); len(left) > 0 {
+		t.Errorf("%s ended with %d chaos pods", first.Name, len(left))
+	}
+	eventually(t, func() string {
+		if err := scenario.read(); err != nil || plan.Status.Phase != v1beta1.ScenarioFinished {
+			return fmt.Sprintf("it is not over: %v, %+v", err, plan.Status)
+		}
+		return ""
+	})
+	if status := plan.Status; status.Verdict != v1beta1.VerdictAborted || !strings.Contains(status.Message, fire) {
+		t.Errorf("status %+v, want the verdict Aborted and %q", status, fire)
+	}
+	s.callOff()
+	fresh := s.injected(s.createSoon("fresh", "{selector: {app: target}, count: 1, duration: 5m, "+quick+"}"))
+	if err := s.readInto(s.path(plan.ChildName(1, 0)), &v1beta1.Disruption{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the second step: %v, want that it never began", err)
+	}
+	s.delete(fresh)
+	s.gone(fresh)
+	scenario.delete()
+	scenario.gone()
+	s.wantSame(before, s.snapshots(pods))
+}
+
 // threeKinds are three disruptions of one target each, injected.
 func (s *space) threeKinds() []*v1beta1.Disruption {
 	s.t.Helper()

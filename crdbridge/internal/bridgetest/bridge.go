@@ -134,7 +134,7 @@ func administrator(t *testing.T, config *rest.Config) client.Client {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	kube, err := client.New(config, client.Options{Scheme: scheme})
+	kube, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
