@@ -55,7 +55,7 @@ func TestAskProbesOpensTheGate(t *testing.T) {
 	began := time.Now()
 	result := do[AskProbesResult](c, c.AskProbes, AskProbesInput{Disruption: ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: began})
 	most := 1 + int64(time.Since(began).Seconds()) // the end is looked for once a second, and meanwhile asked on
-	if got := result.Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || !got[0].Heard || got[0].Text != "1 of 1 pods are ready, want 1" {
+	if got := result.Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || !got[0].Answered || got[0].Text != "1 of 1 pods are ready, want 1" {
 		t.Errorf("AskProbes = %+v, want success", got)
 	}
 	if got := c.Counts.Of("squall_probe_answers_total"); got < 1 || got > most {

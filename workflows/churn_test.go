@@ -14,12 +14,12 @@ import (
 
 var churned = flag.Int("churned", 90, "how many targets come and go in the test of churn")
 
-// atOnce is how many of them come and go at once, as in an observation of the bridge,
+// atOnce is how many targets come and go at once, as in an observation of the bridge,
 // which sends one in four seconds at most while much changes.
 const atOnce = 3
 
-// N4: a target that goes and is replaced costs the same number of events of history,
-// however many did before. Real server, real worker.
+// N4: a target that is replaced costs the same number of events of history, however many
+// were replaced before. Real server, real worker.
 func TestReplacedTargetsCostTheSameForEver(t *testing.T) {
 	s := newStage(t, temporalserver.Shared(t))
 	s.plan.Static = false
@@ -82,9 +82,9 @@ func (s *stage) allEvents() (n int) {
 	}
 }
 
-// A round of so many shards that the history gets too long goes on in a new run, with
-// those that are left.
-func TestARoundOfVeryManyShardsGoesOnInANewRun(t *testing.T) {
+// If a round has so many shards that the history gets too long, a new run continues with
+// the shards that are left.
+func TestRoundOfVeryManyShardsContinuesInNewRun(t *testing.T) {
 	const all = shardsPerRun + 3*parallelShards
 	var added []int
 	for number := range all {

@@ -12,10 +12,10 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// clean takes everything off, concludes the disruption and finalizes it. false
-// means that a person must decide about what is left (rules 44-49). Left keeps
-// what was left before until this round knows better, so that a person who has
-// just read it may decide at any time.
+// clean cleans up all targets, concludes the disruption and finalizes it. false means
+// that a person must decide about what is left (rules 44-49). Left keeps the result of
+// earlier rounds until this round has a newer one, so that a person who has just read it
+// may decide at any time.
 func (d *disruption) clean(ctx workflow.Context) bool {
 	d.publishPhase(ctx, v1beta1.PhaseCleaning)
 	status := d.reportCleaning(ctx)
@@ -33,10 +33,10 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			status.wait(ctx)
 			d.readInjected(ctx)
 			d.conclude(ctx)
-			d.giveBack(ctx)
+			d.returnTargets(ctx)
 			d.awaitRecovery(ctx)
 			d.awaitLastWord(ctx)
-			d.awaitTold(ctx)
+			d.awaitSteadyWrites(ctx)
 			if d.finalize(ctx) {
 				return true
 			}
@@ -50,7 +50,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	status.slow = true
 	if !d.failed() {
 		for i := range d.Left {
-			d.Left[i].Tries = cleanerTries // a cleaner cannot help while the chaos pod has not ended
+			d.Left[i].Tries = cleanerTries // a cleaner cannot help until the chaos pod has ended
 		}
 	}
 	status.wait(ctx)
@@ -58,17 +58,18 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	return false
 }
 
-// cleaningStatus is the report of phase Cleaning, on its way beside the cleaning.
+// cleaningStatus is the report of phase Cleaning, which is written while the cleaning
+// runs.
 type cleaningStatus struct {
-	// over is true when nothing is left to do, slow when the cleaning takes its time.
+	// over is true when nothing is left to do, slow when the cleaning takes long.
 	over, slow bool
 	reported   workflow.WaitGroup
 }
 
 func (s *cleaningStatus) wait(ctx workflow.Context) { s.reported.Wait(ctx) }
 
-// reportCleaning reports phase Cleaning in the background: for a deleted
-// disruption only if its cleaning is slow, at once for any other.
+// reportCleaning reports phase Cleaning in the background. It does so at once, but for a
+// deleted disruption only if the cleaning is slow.
 func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 	s := &cleaningStatus{reported: workflow.NewWaitGroup(ctx)}
 	if d.Plan.Rejected != "" {
@@ -77,7 +78,7 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 	s.reported.Add(1)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer s.reported.Done()
-		if d.Ending == v1beta1.EndingDeleted && d.Rounds == 0 { // its object says that it is deleted
+		if d.Ending == v1beta1.EndingDeleted && d.Rounds == 0 { // its object shows the deletion
 			_, _ = awaitFor(ctx, cleaningStatusDelay, "show in status that the clean-up runs", func() bool { return s.over || s.slow })
 		}
 		if !s.over {
@@ -102,9 +103,8 @@ func (d *disruption) readInjected(ctx workflow.Context) {
 	d.noteInjected(injected)
 }
 
-// conclude finds out all that the last status says of the disruption: it searches
-// the nodes on which a chaos pod ended and nobody has searched for what it may
-// have left.
+// conclude completes the facts for the last status: it searches the nodes on which a
+// chaos pod ended without a search for what it may have left.
 func (d *disruption) conclude(ctx workflow.Context) {
 	if len(d.UnverifiedNodes) == 0 {
 		return
@@ -142,11 +142,11 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 	return true
 }
 
-// cleanShards cleans shard by shard, several at once. onlyEnded spares the chaos
-// pods that still disrupt a live target, and shards that the observation seen does not
-// name; as long as a shard waits, the others are cleaned when more have ended than in
-// that observation. A decision counts for one round. When the history gets too long for
-// all shards, the round goes on in a new run, where this one ends.
+// cleanShards cleans shard by shard, several at once. onlyEnded spares the chaos pods
+// that still disrupt a live target, and shards that the observation seen does not name.
+// As long as a shard waits, the others are cleaned again when more chaos pods have ended
+// than in that observation. A decision counts for one round. If the history gets too long
+// for all shards, the next run continues the round.
 func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *contract.Observation) (all activities.CleanResult, lost int) {
 	shards, slots := d.shardsToClean(), workflow.NewSemaphore(ctx, parallelShards)
 	named := shards
@@ -200,18 +200,18 @@ func (d *disruption) roundBegins(onlyEnded bool) *int {
 	return &d.CleanFrom
 }
 
-// roundPart is what one run does of a round of cleaning.
+// roundPart is the part of a round of cleaning that one run does.
 type roundPart struct {
 	cleaned int
 	// rest are the shards that are left to the next run.
 	rest []int
-	// What people decided for this round.
+	// The decisions of people for this round.
 	retry, release []string
 	releaseUntil   *time.Time
 }
 
-// may tells whether a shard is cleaned in this run. Each run cleans shardsPerRun at least,
-// so that the round comes to its end.
+// may is true when this run cleans the shard. Each run cleans at least shardsPerRun
+// shards, so that the round comes to its end.
 func (p *roundPart) may(ctx workflow.Context, number int) bool {
 	if p.cleaned >= shardsPerRun && workflow.GetInfo(ctx).GetContinueAsNewSuggested() &&
 		workflow.GetVersion(ctx, changeRoundInParts, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
@@ -222,7 +222,7 @@ func (p *roundPart) may(ctx workflow.Context, number int) bool {
 	return true
 }
 
-// keepRest notes what the next run is to do of a round.
+// keepRest notes what the next run has to do of a round.
 func (d *disruption) keepRest(part *roundPart, onlyEnded bool, seen *contract.Observation) {
 	if len(part.rest) == 0 {
 		return
@@ -233,7 +233,7 @@ func (d *disruption) keepRest(part *roundPart, onlyEnded bool, seen *contract.Ob
 		return
 	}
 	if d.Observed = seen; seen == nil {
-		d.Observed = &contract.Observation{Ended: 1} // nothing was observed: all shards are looked at
+		d.Observed = &contract.Observation{Ended: 1} // nothing was observed: all shards are checked
 	}
 }
 
@@ -243,8 +243,8 @@ func (d *disruption) leftToClean() bool {
 	return len(d.Left) > 0 || d.Retry != nil || d.Release != nil || d.ReleaseUntil != nil
 }
 
-// namedShards are those of the shards that the observation names; all if it names none
-// that this workflow made.
+// namedShards are the shards that the observation names; all shards if it names none that
+// this workflow made.
 func (d *disruption) namedShards(ctx workflow.Context, shards []int, seen *contract.Observation) []int {
 	var named []int
 	for _, number := range shards {
@@ -262,7 +262,7 @@ func (d *disruption) names(ctx workflow.Context, seen *contract.Observation, sha
 	return seen.Names(shard) || workflow.GetVersion(ctx, changeNamedShards, workflow.DefaultVersion, 1) == workflow.DefaultVersion
 }
 
-// cleanShard cleans one shard. While the API server does not answer it keeps trying: no
+// cleanShard cleans one shard. While the API server does not answer, it keeps trying: no
 // person can help, and no cleaner has failed.
 func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult) {
 	var err error
@@ -282,10 +282,10 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 	}}}
 }
 
-// awaitMoreEnded waits, for a shard that is clean, until more chaos pods have ended or
-// more targets are lost than were when it was last cleaned, some of them in this shard,
-// and counts it among the busy ones again. false means that none is busy any more, or that
-// the disruption ends.
+// awaitMoreEnded waits, for a shard that is clean, until more of its chaos pods have
+// ended or more of its targets are lost than at its last cleaning. It then counts the
+// shard as busy again. false means that no shard is busy any more, or that the disruption
+// ends.
 func (d *disruption) awaitMoreEnded(ctx workflow.Context, number int, seen **contract.Observation, busy *int) bool {
 	for {
 		err := workflow.Await(ctx, func() bool { return *busy == 0 || d.Observed != nil && d.Observed != *seen })
@@ -301,8 +301,8 @@ func (d *disruption) awaitMoreEnded(ctx workflow.Context, number int, seen **con
 	}
 }
 
-// onceMore is the same round once more: a person's decision has counted, and no cleaner
-// tries what one has just failed on.
+// onceMore is the input for the same round again: a person's decision has counted, and no
+// cleaner retries a chaos pod that one has just failed on.
 func onceMore(in activities.CleanInput, left []activities.LeftPod) activities.CleanInput {
 	in.Release, in.ReleaseUntil, in.Exhausted = nil, nil, slices.Clone(in.Exhausted)
 	if len(in.Retry) > 0 {
@@ -316,8 +316,8 @@ func onceMore(in activities.CleanInput, left []activities.LeftPod) activities.Cl
 	return in
 }
 
-// keepFailed keeps what was said of chaos pods that failed: a cleaning without a cleaner
-// for them does not know what the last one said.
+// keepFailed keeps the reports about chaos pods that failed: a cleaning without a cleaner
+// for them does not have the last cleaner's report.
 func keepFailed(before, now []activities.LeftPod) []activities.LeftPod {
 	for i, pod := range now {
 		old := slices.IndexFunc(before, func(b activities.LeftPod) bool { return b.Pod == pod.Pod && b.Outcome == activities.Failed })
@@ -328,15 +328,15 @@ func keepFailed(before, now []activities.LeftPod) []activities.LeftPod {
 	return now
 }
 
-// without is all but some of the chaos pods.
+// without is all chaos pods except some.
 func without(all, some []activities.LeftPod) []activities.LeftPod {
 	return slices.DeleteFunc(all, func(pod activities.LeftPod) bool {
 		return slices.ContainsFunc(some, func(one activities.LeftPod) bool { return one.Pod == pod.Pod })
 	})
 }
 
-// shardsToClean are the shards that this workflow made, or AllShards, which is
-// every chaos pod with our UID, when these are not known or not all.
+// shardsToClean are the shards that this workflow made. It is AllShards, which is every
+// chaos pod with our UID, when these shards are not known or not all.
 func (d *disruption) shardsToClean() []int {
 	if d.Plan.CleanOnly != "" || d.allShards || d.Plan.Rejected != "" {
 		return []int{activities.AllShards}
@@ -344,7 +344,7 @@ func (d *disruption) shardsToClean() []int {
 	return d.shardNumbers()
 }
 
-// shardNumbers are those of the shards that this workflow made.
+// shardNumbers are the numbers of the shards that this workflow made.
 func (d *disruption) shardNumbers() []int {
 	numbers := make([]int, d.Shards)
 	for i := range numbers {
@@ -353,7 +353,7 @@ func (d *disruption) shardNumbers() []int {
 	return numbers
 }
 
-// merge keeps the failed ones in front, and not more than a history should carry.
+// merge puts failed chaos pods first, and keeps no more than a history should carry.
 func merge(a, b []activities.LeftPod) []activities.LeftPod {
 	var failed, waiting []activities.LeftPod
 	for _, pods := range [][]activities.LeftPod{a, b} {

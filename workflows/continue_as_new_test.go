@@ -16,10 +16,10 @@ import (
 
 var stuckPods = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
 
-// A disruption whose history is long goes on in a new run. All that comes in
-// the very task that ends the old run, in any order, counts in the new one.
-// Real server, real worker.
-func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
+// A new run continues a disruption whose history is long. All that arrives in the very
+// task that ends the old run, in any order, counts in the new one. Real server, real
+// worker.
+func TestNothingIsLostWhenNewRunBegins(t *testing.T) {
 	server := temporalserver.Shared(t)
 	t.Run("while it holds: end, observation, resume by update", func(t *testing.T) {
 		s := newStage(t, server)
@@ -93,11 +93,11 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 	})
 }
 
-// The same in the test environment, where the order of what comes is exact.
-func TestWhatANewRunIsGiven(t *testing.T) {
+// The same in the test environment, where the order of arrival is exact.
+func TestStatePassedToNewRun(t *testing.T) {
 	tests := []struct {
 		name string
-		// last comes while the look goes on after which the run ends.
+		// last is called during the read after which the run ends.
 		last func(w *world)
 		want func(s State) bool
 	}{
@@ -139,8 +139,8 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 	}
 }
 
-// A look at the injection that a new run cuts short is taken there.
-func TestANewRunLooksAtTheInjectionAgain(t *testing.T) {
+// If a new run interrupts a read of the injection, it repeats the read.
+func TestNewRunReadsTheInjectionAgain(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Static = true
 	w.endedCleans = []activities.CleanResult{{Lost: 1}}
@@ -154,7 +154,7 @@ func TestANewRunLooksAtTheInjectionAgain(t *testing.T) {
 	}
 }
 
-// renews runs until a new run begins and returns what that is given.
+// renews runs until a new run begins, and returns the state passed to it.
 func (w *world) renews(t *testing.T) State {
 	t.Helper()
 	w.env.ExecuteWorkflow(contract.WorkflowType, Input{Input: contract.Input{Disruption: ref}})

@@ -14,8 +14,8 @@ import (
 // run names the activities of a run of a cron; it is never called.
 var run *crons.Activities
 
-// scheduledTime is set by Temporal for what a schedule starts: the time that it
-// was for, without jitter.
+// scheduledTime is set by Temporal when a schedule starts a workflow: the time of the
+// schedule, without jitter.
 var scheduledTime = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
 
 // CronRun is what the Temporal UI shows of a run of a cron that is over.
@@ -25,10 +25,10 @@ type CronRun struct {
 	crons.Ended
 }
 
-// Cron carries out one run of a DisruptionCron, or of a DisruptionRollout, which
-// waits until its release is rolled out: it has the Disruption created and
-// waits until that is over, so that the cron's status can say how it ended. The
-// Disruption has a workflow of its own and needs nothing of this one.
+// Cron carries out one run of a DisruptionCron, or of a DisruptionRollout, which waits
+// until its release is rolled out. It has the Disruption created and waits for its end,
+// which the status of the DisruptionCron then shows. The Disruption has a workflow of its
+// own and needs nothing of this one.
 func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
 	at, found := workflow.GetTypedSearchAttributes(ctx).GetTime(scheduledTime)
 	switch {

@@ -15,7 +15,7 @@ import (
 
 var noon = contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1"}
 
-// The run of a rollout is for its release, and of the time when that was seen.
+// The run of a rollout is for its release, and has the time when that was seen.
 func TestCronOfARelease(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()

@@ -1,8 +1,7 @@
-// Package workflows makes the durable decisions of a disruption: its life from
-// Prepare to the removal of its finalizer, to be read from top to bottom. It
-// touches neither cluster nor clock: whatever reads or changes the cluster is
-// an activity, and activities decide only what a live read decides (which
-// target is chosen, what became of a chaos pod, what is an orphan).
+// Package workflows makes the durable decisions of a disruption: its life from Prepare to
+// the removal of its finalizer, to be read from top to bottom. Workflows touch neither
+// cluster nor clock: activities read and change the cluster. Activities decide only what
+// needs a live read: which target is chosen, how a chaos pod ended, what is an orphan.
 package workflows
 
 import (
@@ -16,21 +15,21 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Input is contract.Input, and the state that a run gives to the next one.
+// Input is contract.Input, and the state that a run passes to the next one.
 type Input struct {
 	contract.Input
 	Carried *State `json:"carried,omitempty"`
 }
 
-// Disruption is the life of one disruption. Whatever dies meanwhile, it comes to
-// its end: nothing that it injected is left, or it says what is left and waits
-// for a person.
+// Disruption is the life of one disruption. If any component crashes meanwhile, the
+// workflow still comes to its end: nothing that it injected is left, or it reports what
+// is left and waits for a person.
 func Disruption(ctx workflow.Context, in Input) (Result, error) {
 	d, err := begin(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
-	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation must not keep it from cleaning
+	free, _ := workflow.NewDisconnectedContext(ctx) // clean up even if cancelled
 	if err := d.prepare(free); err != nil {
 		return Result{}, err
 	}
@@ -40,9 +39,9 @@ func Disruption(ctx workflow.Context, in Input) (Result, error) {
 	if d.newRunDue {
 		return Result{}, d.continueAsNew(ctx)
 	}
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on nothing stops us
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on no cancellation stops the workflow
 	d.endGuard()
-	d.tellEnding(ctx)
+	d.notifyEnding(ctx)
 	for !d.clean(ctx) {
 		if d.newRunDue {
 			return Result{}, d.continueAsNew(ctx)
@@ -50,12 +49,12 @@ func Disruption(ctx workflow.Context, in Input) (Result, error) {
 		d.awaitDecision(ctx)
 	}
 	result := d.result(ctx)
-	d.tellFinished(ctx, result)
-	d.awaitTellings(ctx)
+	d.notifyFinished(ctx, result)
+	d.awaitNotifications(ctx)
 	return result, nil
 }
 
-// prepare has the spec read, checked and stored, and keeps the plan made of it.
+// prepare reads, checks and stores the spec, and keeps the plan made of it.
 func (d *disruption) prepare(ctx workflow.Context) error {
 	if d.Plan != nil {
 		return nil // carried over from an earlier run
@@ -68,7 +67,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if plan.CleanOnly != "" {
 		d.Ending = plan.CleanOnly
 	}
-	d.tellPlan(ctx)
+	d.notifyPlan(ctx)
 	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 	return nil
 }
@@ -84,7 +83,7 @@ func (d *disruption) disturb(ctx workflow.Context) {
 	workflow.Go(ctx, d.expire)
 	d.sleepUntil(ctx, d.Plan.CreateAt, "spec.triggers.createPods")
 	d.resumeGuard(ctx)
-	switch { // the run before this one began it
+	switch { // the run before this one began the injection
 	case d.waits():
 		d.begin(ctx, 0, activities.Selection{Added: d.shardNumbers()})
 	case d.Shards > 0 && !d.Injected:
@@ -105,7 +104,7 @@ func (d *disruption) disturb(ctx workflow.Context) {
 		d.newRunDue = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	}
 	if d.Ending == "" && ctx.Err() != nil {
-		d.Ending = "cancelled" // a new run would not hear of it
+		d.Ending = "cancelled" // a new run would not see the cancellation
 	}
 }
 
@@ -124,12 +123,12 @@ func (d *disruption) sleepUntil(ctx workflow.Context, t time.Time, what string) 
 	}
 	timer := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: what})
 	if err := timer.Get(ctx, nil); err != nil {
-		return // cancelled: the caller looks at ctx
+		return // cancelled: the caller checks ctx
 	}
 }
 
-// mayTakeTargets is true until some target was found, and after that unless
-// targeting is static and keeps no place, or maxRuns is reached.
+// mayTakeTargets is true until targets were found for the first time. After that it is
+// true if targeting is dynamic or a place is kept, unless maxRuns is reached.
 func (d *disruption) mayTakeTargets() bool {
 	if d.Plan.MaxRuns > 0 && d.Runs >= d.Plan.MaxRuns {
 		return false
@@ -141,7 +140,7 @@ func (d *disruption) mayTakeTargets() bool {
 func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.showPhase(ctx, d.idlePhase())
 	if d.Shards == 0 && d.Observed != nil && !d.Observed.SpecChanged {
-		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod is there yet
+		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod exists yet
 	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
@@ -159,13 +158,13 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.Runs++
 	d.noteAdded(chosen)
 	if in.Told {
-		d.untold = &chosen
+		d.unreported = &chosen
 	}
 	d.begin(ctx, in.Known, chosen)
 }
 
-// noteAdded notes the shards that got targets, which are to be told of. A worker of before
-// free places were filled, which may answer still, counts only new ones.
+// noteAdded notes the shards that got targets, for the events on these targets. A worker
+// of an older version, which may still answer, counts only new shards.
 func (d *disruption) noteAdded(chosen activities.Selection) {
 	d.Shards = max(chosen.Shards, d.Shards)
 	if chosen.Shards == 0 {
@@ -181,8 +180,8 @@ func (d *disruption) noteAdded(chosen activities.Selection) {
 	}
 }
 
-// begin injects into the targets that were chosen, beside the known shards, when
-// the steady state lets it.
+// begin injects into the targets that were chosen, beside the known shards, once the
+// steady state permits it.
 func (d *disruption) begin(ctx workflow.Context, known int, chosen activities.Selection) {
 	if !d.mayInject(ctx, &chosen) {
 		return
@@ -191,9 +190,10 @@ func (d *disruption) begin(ctx workflow.Context, known int, chosen activities.Se
 	d.inject(ctx, known, chosen)
 }
 
-// inject has the targets disrupted, those that were just chosen, beside the
-// known shards, for the first time: by chaos pods, or by the worker itself if that carries the kind out. No
-// release before this branch knew a kind of the worker, so it needs no version.
+// inject starts the injection into the targets that were just chosen, beside the known
+// shards. Chaos pods inject, or the worker disrupts the targets if the kind is one of the
+// worker's. No release before this branch had a kind of the worker, so this needs no
+// version.
 func (d *disruption) inject(ctx workflow.Context, known int, chosen activities.Selection) {
 	if d.Plan.Kinds.By() == v1beta1.ByWorker {
 		d.replacePods(ctx)
@@ -213,7 +213,7 @@ func (d *disruption) inject(ctx workflow.Context, known int, chosen activities.S
 	d.createChaosPods(ctx, chosen)
 }
 
-// replacePods has the worker replace all targets that are not replaced yet.
+// replacePods makes the worker replace all targets that are not replaced yet.
 func (d *disruption) replacePods(ctx workflow.Context) {
 	var done activities.ReplaceResult
 	if err := workflow.ExecuteActivity(d.replacementOptions(ctx), a.ReplacePods, d.ref).Get(ctx, &done); err != nil {
@@ -227,7 +227,7 @@ func (d *disruption) replacePods(ctx workflow.Context) {
 	d.noteInjected(done.Total > 0 && done.Replaced == done.Total)
 	d.Unannounced = nil
 	d.publishPhase(ctx, d.idlePhase())
-	d.tellInjected(ctx)
+	d.notifyInjected(ctx)
 }
 
 // createChaosPods creates the chaos pods of the added shards, several at once.
@@ -244,8 +244,8 @@ func (d *disruption) createChaosPods(ctx workflow.Context, chosen activities.Sel
 	})
 }
 
-// executeCreation runs CreateChaosPods: for few targets within the workflow's
-// task, for more as an activity, which the end of the disruption cancels.
+// executeCreation runs CreateChaosPods: for few targets within the workflow's task, for
+// more as an activity. The end of the disruption cancels that activity.
 func (d *disruption) executeCreation(ctx workflow.Context, shard activities.CreateInput, created *activities.CreateResult) error {
 	options := d.creationOptions(ctx, "create chaos pods")
 	if d.Targets <= localTargetLimit {
@@ -254,8 +254,8 @@ func (d *disruption) executeCreation(ctx workflow.Context, shard activities.Crea
 	return workflow.ExecuteActivity(options, a.CreateChaosPods, shard).Get(ctx, created)
 }
 
-// watchInjection follows the injection in the background. A new watch ends the
-// one before. versions are those of the records of all shards, if they are known.
+// watchInjection follows the injection in the background. A new watch ends the one
+// before. versions are the versions of all shards' records; nil if they are not known.
 func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	if d.stopWatch != nil {
 		d.stopWatch()
@@ -264,26 +264,26 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.InjectionProgress
-		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, AnnounceRun: d.UnannouncedRun, Versions: versions, Chosen: d.untold}
+		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, AnnounceRun: d.UnannouncedRun, Versions: versions, Chosen: d.unreported}
 		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and record events on the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // a new watch has begun, or the disruption ends
 		}
-		d.stopWatch, d.Unannounced, d.untold = nil, nil, nil
+		d.stopWatch, d.Unannounced, d.unreported = nil, nil, nil
 		if err != nil {
 			d.fail(ctx, err)
 			return
 		}
 		d.noteInjected(seen.Total > 0)
 		d.publishPhase(ctx, d.idlePhase())
-		d.tellInjected(ctx)
+		d.notifyInjected(ctx)
 		if seen.Unproven > 0 {
 			d.awaitEffects(outer)
 		}
 	})
 }
 
-// noteInjected notes that all targets are injected, for good.
+// noteInjected notes that all targets are injected. The note is never withdrawn.
 func (d *disruption) noteInjected(all bool) {
 	d.Injected = d.Injected || all
 	if d.Steady != nil {
@@ -291,9 +291,9 @@ func (d *disruption) noteInjected(all bool) {
 	}
 }
 
-// awaitEffects asks in the background for the effects that are not proven, until all
-// are. Who asks already begins anew. Older workers reported none, and nobody told
-// them of chaos pods that are not ready: it needs no version.
+// awaitEffects waits in the background until every injector reports that its fault acts.
+// A call while one is running restarts it. Older workers reported no effect, and older
+// workflows received no count of chaos pods that are not ready: this needs no version.
 func (d *disruption) awaitEffects(ctx workflow.Context) {
 	if d.stopEffects != nil {
 		d.stopEffects()
@@ -303,7 +303,7 @@ func (d *disruption) awaitEffects(ctx workflow.Context) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		err := workflow.ExecuteActivity(d.effectOptions(ctx), a.AwaitEffects, d.ref).Get(ctx, nil)
 		if ctx.Err() != nil {
-			return // it has begun anew, or the disruption ends
+			return // restarted, or the disruption ends
 		}
 		d.stopEffects, d.Unproven = nil, false
 		if err != nil {
@@ -312,23 +312,23 @@ func (d *disruption) awaitEffects(ctx workflow.Context) {
 	})
 }
 
-// hold waits for an observation, a decision or the next try by itself.
+// hold waits for an observation, a decision or the time of the next automatic attempt.
 // Meanwhile nothing is written, and the history has no event but the timer.
 func (d *disruption) hold(ctx workflow.Context) {
 	called, err := awaitFor(ctx, d.holdDelay(ctx), "look again even if nothing was observed",
 		func() bool { return d.Observed != nil || len(d.Decided) > 0 })
 	if err != nil {
-		return // the disruption ends: the caller looks at ctx
+		return // the disruption ends: the caller checks ctx
 	}
 	if !called {
-		d.retryByItself()
+		d.retryAutomatically()
 	}
 	d.applyResumes(ctx)
 }
 
-// handleChanges acts on what was observed while the disruption goes on: it warns
-// of an edited spec, follows services, and cleans up after chaos pods that ended
-// and targets that were lost.
+// handleChanges acts on observed changes while the disruption lasts: it warns of an
+// edited spec, follows services, and cleans up after chaos pods that ended and targets
+// that were lost.
 func (d *disruption) handleChanges(ctx workflow.Context) {
 	if ctx.Err() != nil {
 		return
@@ -361,10 +361,9 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	}
 }
 
-// followServices has the chaos pods told what services stand for when the bridge
-// saw something else than before, or told nothing for so long that it is looked
-// anyway. No history before this branch knew a disruption that names services, so
-// it needs no version.
+// followServices sends the chaos pods the addresses of services when the bridge reports a
+// change. It also does so when no observation arrived for safetyPeriod. No history before
+// this branch has a disruption that names services, so this needs no version.
 func (d *disruption) followServices(ctx workflow.Context) {
 	seen := d.Services
 	if d.Observed != nil {

@@ -25,25 +25,25 @@ import (
 
 var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
 
-// world plays the cluster: it answers activities and keeps what was asked, in order.
+// world plays the cluster: it answers activities and records the calls, in order.
 type world struct {
 	env   *testsuite.TestWorkflowEnvironment
 	plan  activities.Plan
 	calls []string
-	// select answers each SelectTargets, the last one for good.
+	// selections answer each SelectTargets, the last one for good.
 	selections []activities.Selection
-	// cleans answers each final CleanChaosPods, the last one for good.
+	// cleans answer each final CleanChaosPods, the last one for good.
 	cleans []activities.CleanResult
-	// endedCleans answers each CleanChaosPods while the disruption goes on.
+	// endedCleans answer each CleanChaosPods while the disruption lasts.
 	endedCleans []activities.CleanResult
 	released    [][]string
-	// asked is what every cleaning was asked for.
+	// asked are the inputs of all cleanings.
 	asked []activities.CleanInput
 	// chosenBy is what every choice of targets was asked for.
 	chosenBy []activities.SelectInput
 	// cleaned are the shards that were cleaned at the end.
 	cleaned []int
-	// retried is what cleaners were asked for, sweep by sweep.
+	// retried are the inputs of cleaners, sweep by sweep.
 	retried [][]string
 	reports []activities.Report
 	// reporting is called while a report is written.
@@ -53,14 +53,14 @@ type world struct {
 	found []string
 	// created answers CreateChaosPods.
 	created activities.CreateResult
-	// createError is what CreateChaosPods always fails with.
+	// createError is the error of every CreateChaosPods.
 	createError error
 	// creating is how long CreateChaosPods takes for many targets.
 	creating time.Duration
 	// injecting is how long AwaitInjection takes.
 	injecting time.Duration
-	// unproven is what AwaitInjection says of effects, looks how many looks
-	// AwaitEffects then takes, finished what Finish was asked for.
+	// unproven is how many effects AwaitInjection reports as unproven, looks how many reads
+	// AwaitEffects then takes, finished the input of Finish.
 	unproven, looks int
 	// wasInjected is whether status has the time at which all targets were injected.
 	wasInjected bool
@@ -70,11 +70,11 @@ type world struct {
 	// often it did not.
 	unreachableUntil time.Time
 	unreached        int
-	// cleaning is how long CleanChaosPods takes, slow how long that of shard 1 takes
-	// while the disruption goes on.
+	// cleaning is how long CleanChaosPods takes, slow how long it takes for shard 1 while
+	// the disruption lasts.
 	cleaning, slow time.Duration
-	// operations answers each OperateTargets, endings each EndOperations that is the
-	// last one, both the last one for good.
+	// operations answer each OperateTargets, endings each final EndOperations, the last of
+	// both for good.
 	operations []activities.OperateResult
 	endings    []activities.EndOperationsResult
 	mu         sync.Mutex
@@ -216,7 +216,7 @@ func (w *world) run(t *testing.T) Result {
 	return result
 }
 
-// state is the workflow's own account.
+// state is the answer to the query of status.
 func (w *world) state(t *testing.T) (state State) {
 	t.Helper()
 	answer, err := w.env.QueryWorkflow(contract.QueryStatus)
@@ -456,8 +456,8 @@ func TestTargetsComeAndGo(t *testing.T) {
 	})
 }
 
-// While a shard waits, such as for a cleaner on a slow node, chaos pods of others that end
-// do not (rule 48a).
+// While a shard waits, such as for a cleaner on a slow node, chaos pods of other shards
+// are cleaned when they end (rule 48a).
 func TestMoreEndWhileAShardWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		second contract.Observation
@@ -516,7 +516,7 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 	})
 }
 
-// wantEndedCleaned wants these shards cleaned while the disruption goes on, in this order.
+// wantEndedCleaned wants these shards cleaned while the disruption lasts, in this order.
 func (w *world) wantEndedCleaned(t *testing.T, want ...int) {
 	t.Helper()
 	var got []int
@@ -530,8 +530,8 @@ func (w *world) wantEndedCleaned(t *testing.T, want ...int) {
 	}
 }
 
-// N4: only the shards that an observation names are cleaned, unless something is left
-// anywhere, or the observation names none.
+// N4: only the shards that an observation names are cleaned, unless something is left in
+// any shard, or the observation names none.
 func TestOnlyNamedShardsAreCleaned(t *testing.T) {
 	stuck := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
 	for name, c := range map[string]struct {
@@ -638,19 +638,20 @@ func TestStuck(t *testing.T) {
 			t.Errorf("then %+v after %d rounds of cleaning, want it healed by the fourth", got, len(w.retried))
 		}
 	})
-	t.Run("what a cleaner said is told once, and kept while none runs", func(t *testing.T) {
+	t.Run("what a cleaner report is told once, and kept while none runs", func(t *testing.T) {
 		w := newWorld(t)
-		words, plain := failedPod, failedPod
-		words.Why = "the cleaner failed too: qdisc busy"
-		said := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{words}}
-		w.cleans = []activities.CleanResult{said, said, said, {Remaining: 1, Left: []activities.LeftPod{plain}}, {}}
-		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) }) // as a bridge that restarts
+		failed, plain := failedPod, failedPod
+		failed.Why = "the cleaner failed too: qdisc busy"
+		report := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failed}}
+		w.cleans = []activities.CleanResult{report, report, report, {Remaining: 1, Left: []activities.LeftPod{plain}}, {}}
+		// A restarted bridge sends its observation again.
+		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
 		w.run(t)
 		var rounds []int
 		for _, r := range w.reports {
 			if r.Phase == v1beta1.PhaseStuck {
 				rounds = append(rounds, r.Round)
-				if r.Left[0].Why != words.Why {
+				if r.Left[0].Why != failed.Why {
 					t.Errorf("told %q, want the cleaner's words", r.Left[0].Why)
 				}
 			}
@@ -813,10 +814,10 @@ func TestStuck(t *testing.T) {
 		}
 		w.cleans = append(all, activities.CleanResult{})
 		w.run(t)
-		told := slices.ContainsFunc(w.reports, func(r activities.Report) bool {
+		reported := slices.ContainsFunc(w.reports, func(r activities.Report) bool {
 			return r.Phase == v1beta1.PhaseStuck && slices.ContainsFunc(r.Left, func(l activities.LeftPod) bool { return l.Pod == failedPod.Pod && l.Tries == cleanerTries })
 		})
-		if !told {
+		if !reported {
 			t.Errorf("reports = %+v, want it told after %d tries", w.reports, cleanerTries)
 		}
 		for i, in := range w.asked {

@@ -37,7 +37,7 @@ func TestEffects(t *testing.T) {
 		w := newWorld(t)
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "a", Unready: 1}) })
 		w.run(t)
-		slices.Sort(w.calls) // it is asked beside what else is done
+		slices.Sort(w.calls) // it runs beside other activities
 		w.want(t, "clean", "create", "effects", "finish", "prepare", "select", "select")
 	})
 	t.Run("it is ready again before anybody acted: it is asked all the same", func(t *testing.T) {

@@ -45,10 +45,10 @@ func (d *disruption) listen(ctx workflow.Context) error {
 
 const resumeHelp = `{"action":"retry"} retries the clean-up from the journal on the node. {"action":"release","by":"you","reason":"why"} releases the targets, clean or not; "targets":["name"] limits it.`
 
-// receive takes in signals for as long as the run lasts, also when the
-// disruption is cancelled. It uses Await and Len instead of a Selector: a
-// Selector consumes a signal when that arrives, before its callback runs, and
-// if the run ends in between, the signal is lost.
+// receive handles signals for as long as the run lasts, also when the disruption is
+// cancelled. It uses Await and Len instead of a Selector: a Selector consumes a signal
+// when that arrives, before its callback runs, and if the run ends in between, the signal
+// is lost.
 func (s signals) receive(ctx workflow.Context, d *disruption) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for workflow.Await(ctx, s.waiting) == nil {
@@ -58,15 +58,15 @@ func (s signals) receive(ctx workflow.Context, d *disruption) {
 
 func (s signals) waiting() bool { return s.observed.Len()+s.end.Len()+s.resume.Len()+s.probe.Len() > 0 }
 
-// drain takes in all signals that have arrived and were not received yet.
+// drain handles all signals that have arrived and were not received yet.
 func (s signals) drain(ctx workflow.Context, d *disruption) {
 	each(s.observed, d.observe)
 	each(s.end, func(end any) {
 		why := cmp.Or(reasonOf(end), v1beta1.EndingDeleted)
-		d.Hurry = d.Hurry || hurries(why)
+		d.SkipRecovery = d.SkipRecovery || endsAtOnce(why)
 		d.end(why)
 	})
-	each(s.probe, func(told contract.ProbeTransition) { d.hear(ctx, told) })
+	each(s.probe, func(transition contract.ProbeTransition) { d.receive(ctx, transition) })
 	each(s.resume, func(r contract.Resume) {
 		if err := d.receiveResume(ctx, r); err != nil {
 			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
@@ -94,8 +94,8 @@ func reasonOf(end any) string {
 	return reason
 }
 
-// observe keeps the newest observation, and that an earlier one said that the
-// spec changed or an effect turned, or in which shards something ended.
+// observe keeps the newest observation. It adds from an earlier one that the spec changed
+// or an effect turned, and in which shards something ended.
 func (d *disruption) observe(o contract.Observation) {
 	if d.Observed != nil {
 		if d.Observed.MoreEnded(nil) {
@@ -115,7 +115,7 @@ func union(a, b []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// receiveResume takes a resume that came as a signal, which nobody checked yet.
+// receiveResume accepts a resume that came as a signal, which still has to be checked.
 func (d *disruption) receiveResume(ctx workflow.Context, r contract.Resume) error {
 	if err := checkResume(d.Left, r); err != nil {
 		return err
@@ -124,9 +124,9 @@ func (d *disruption) receiveResume(ctx workflow.Context, r contract.Resume) erro
 	return nil
 }
 
-// acceptResume keeps a decision until applyResumes. A release names the chaos
-// pods that are left now, or, when there are more than are listed, when it was
-// accepted: what fails later is not part of the decision.
+// acceptResume keeps a decision until applyResumes. A release names the chaos pods that
+// are left now. If there are more than are listed, it has the time of its acceptance
+// instead: a chaos pod that fails later is not part of the decision.
 func (d *disruption) acceptResume(ctx workflow.Context, r contract.Resume) string {
 	decision := Decision{Resume: r}
 	if r.Action == contract.ActionRelease {
@@ -157,7 +157,7 @@ func (d *disruption) applyResumes(ctx workflow.Context) {
 			d.Retry = allTargets
 		case r.Action == contract.ActionRetry:
 			d.Retry = append(slices.Clone(d.Retry), r.Targets...)
-		case d.ReleaseUntil != nil: // all that is left is let go already
+		case d.ReleaseUntil != nil: // all that is left is released already
 		case r.Until != nil:
 			d.ReleasedPods += d.Remaining - len(d.Release)
 			d.ReleaseUntil = r.Until
@@ -169,13 +169,13 @@ func (d *disruption) applyResumes(ctx workflow.Context) {
 		d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
 			Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),
 		})
-		d.tellResume(ctx, r.Resume)
+		d.notifyResume(ctx, r.Resume)
 	}
 	d.Decided = nil
 	d.Resumes = d.Resumes[max(0, len(d.Resumes)-20):]
 }
 
-// checkResume says what is wrong with a resume, for the dialog it came from.
+// checkResume returns an error about a wrong resume, for the dialog it came from.
 func checkResume(left []activities.LeftPod, r contract.Resume) error {
 	if r.Action != contract.ActionRetry && r.Action != contract.ActionRelease {
 		return fmt.Errorf(`action must be "retry" or "release", got %q`, r.Action)
@@ -203,7 +203,7 @@ func count(left []activities.LeftPod, targets []string) (n int) {
 	return n
 }
 
-// names lists targets for a person: those given, or all that are left.
+// names lists targets for a person: the given ones, or all that are left.
 func names(left []activities.LeftPod, targets []string) string {
 	if len(targets) == 0 {
 		targets = targetsOf(left)

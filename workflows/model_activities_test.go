@@ -10,8 +10,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// The model's activities do what those of package activities do to
-// the cluster, write by write.
+// The activities of the model change the cluster as those of package activities do, write
+// by write.
 
 func (c *cluster) prepare(a *attempt) activities.Plan {
 	plan := c.prepareOnce(a)
@@ -84,8 +84,8 @@ func (c *cluster) choose(a *attempt, in activities.SelectInput) activities.Selec
 	return s
 }
 
-// claim puts the targets into places of the first shard that is open, which forgets those
-// that are gone, or into a new one.
+// claim puts the targets into places of the first open shard, which drops targets that
+// are gone, or into a new one.
 func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed) {
 	open := 0
 	for slices.Contains(in.Closed, open) {
@@ -102,7 +102,7 @@ func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed)
 	before := slices.Clone(c.shards[open])
 	a.write(fmt.Sprintf("fill shard %d", open), func(bool) {
 		if len(c.shards) <= open || !slices.Equal(before, c.shards[open]) {
-			return // the version is another one
+			return // the version has changed
 		}
 		var kept []claimed
 		for _, t := range before {
@@ -314,11 +314,11 @@ func judged(pod *chaosPod) activities.Outcome {
 
 // cleanAgain follows activities.cleanAgain.
 func (k *cleaningAttempt) cleanAgain(pod *chaosPod) (activities.Outcome, string) {
-	const words = "the journal cannot be read"
+	const reason = "the journal cannot be read"
 	wanted := slices.Contains(k.in.Retry, pod.target.name) || slices.Contains(k.in.Retry, "*") && !slices.Contains(k.in.Exhausted, pod.name)
 	switch {
 	case !wanted || k.tried[pod.name]:
-		return activities.Failed, words
+		return activities.Failed, reason
 	case pod.cleaner.IsZero():
 		k.write("create the cleaner of "+pod.name, func(bool) { pod.cleaner = k.c.now() })
 	case k.c.now().Sub(pod.cleaner) < 3*time.Second:
@@ -326,12 +326,12 @@ func (k *cleaningAttempt) cleanAgain(pod *chaosPod) (activities.Outcome, string)
 		k.write("let go of "+pod.name+" and its cleaner", func(bool) { k.c.force(pod) })
 	default:
 		k.tried[pod.name], pod.cleaner = true, time.Time{}
-		return activities.Failed, words
+		return activities.Failed, reason
 	}
 	return activities.Waiting, "a cleaner works on the node"
 }
 
-// force takes a chaos pod away.
+// force removes a chaos pod.
 func (c *cluster) force(pod *chaosPod) {
 	if c.pods[pod.name] == pod {
 		delete(c.pods, pod.name)
@@ -390,7 +390,7 @@ func (c *cluster) finish(a *attempt, e activities.FinishInput) int {
 		if wrong := c.unexplained(e.NotVerified); len(wrong) > 0 && !late {
 			c.violated("status says it is over, and does not say that %v", wrong)
 		}
-		c.said = append(c.said, e.NotVerified...)
+		c.named = append(c.named, e.NotVerified...)
 	})
 	a.write("forget the records", func(bool) { c.spec, c.shards, c.forgotten = "", nil, nil })
 	a.write("take the finalizer off", func(bool) {

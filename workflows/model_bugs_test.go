@@ -11,17 +11,15 @@ import (
 	"github.com/squall-chaos/squall/activities"
 )
 
-// bug is a mistake that the workflow could make. It is planted between the
-// workflow and its activities, so that the workflow's code stays as it is.
+// bug is a mistake that the workflow could have. It is planted between the workflow and
+// its activities, so that the workflow's code stays as it is.
 type bug struct {
 	name string
-	// scenario and fault are where it is looked for: in all trials in which this
-	// is the only fault.
+	// scenario and fault limit the search: to all trials in which this is the only fault.
 	scenario, fault string
-	// want is in what the model says of it.
+	// want is a part of the model's report about it.
 	want string
-	// options changes the options of an activity, in what it is asked for, and
-	// out what it answers.
+	// options changes the options of an activity, in its input, and out its result.
 	options func(name string, o *workflow.ActivityOptions)
 	in      func(in any) any
 	out     func(out any, err error) (any, error)
@@ -159,11 +157,11 @@ var bugs = []*bug{
 	},
 }
 
-// many is a scenario of more targets than a local activity creates chaos pods for.
+// many is a scenario with more targets than a local activity creates chaos pods for.
 var many = scenario{name: "many targets", pods: localTargetLimit + 1, wanted: localTargetLimit + 1}
 
-// The model is worth what it finds: each of these bugs breaks the promise, and
-// some trial must say so.
+// The model is worth what it finds: each of these bugs breaks the promise, and some trial
+// must report it.
 func TestTheModelFindsPlantedBugs(t *testing.T) {
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {
@@ -172,7 +170,7 @@ func TestTheModelFindsPlantedBugs(t *testing.T) {
 			if !slices.ContainsFunc(wrong, func(what string) bool { return strings.Contains(what, b.want) }) {
 				t.Fatalf("after %d trials the model says %v, want %q", trials, wrong, b.want)
 			}
-			t.Logf("trial %d found it:\n%s\n%s", trials, made.told(), wrong[0])
+			t.Logf("trial %d found it:\n%s\n%s", trials, made.list(), wrong[0])
 		})
 	}
 }
@@ -201,8 +199,8 @@ func (b *bug) find() (trials int, made *faults, wrong []string) {
 	return trials, made, nil
 }
 
-// fault is one of a trial, by words: the first moment of that name at which
-// it is possible.
+// fault is a fault of a trial, by name: at the first moment of that name at which it is
+// possible.
 type fault struct{ moment, happens string }
 
 // onceBroken are trials that once broke the promise.
@@ -230,7 +228,7 @@ func TestWhatOnceBrokeThePromise(t *testing.T) {
 				d, from = d.with(number, way), number+1
 			}
 			if made, wrong := attemptTrial(s, &faults{forced: d}); len(wrong) > 0 {
-				t.Errorf("%s\n%s", made.told(), strings.Join(wrong, "\n"))
+				t.Errorf("%s\n%s", made.list(), strings.Join(wrong, "\n"))
 			}
 		})
 	}

@@ -20,38 +20,39 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// scenario is what a disruption of the model asks for.
+// scenario is a disruption of the model.
 type scenario struct {
 	name string
-	// pods match the selector, wanted of them are to be disrupted.
+	// pods is how many pods match the selector, wanted how many of them to disrupt.
 	pods, wanted int
 	static       bool
 	delay        time.Duration
 	rejected     string
-	// ends is how injectors end if nothing else is chosen: see endInjector.
+	// ends is how injectors end without another choice: see endInjector.
 	ends int
-	// hears is true when a worker hears of a cancellation at once, and stops;
-	// else it does what it has begun.
-	hears bool
-	// happens after 40 seconds.
+	// stopsAtOnce is true when a worker stops at once when its activity is cancelled; else
+	// it completes the activity.
+	stopsAtOnce bool
+	// happens is the event after 40 seconds.
 	happens string
-	// probes guard it; lasts is its duration, if that is not that of all others.
+	// probes is true when a probe guards the disruption; lasts is its duration, 0 for that
+	// of all others.
 	probes bool
 	lasts  time.Duration
-	// operates is true for an operation on its targets; held for one whose targets
-	// are never given to it.
+	// operates is true for an operation on its targets; held for one whose targets the
+	// driver never gives.
 	operates, held bool
-	// bug is planted into the workflow; nil: none.
+	// bug is planted into the workflow; nil for none.
 	bug *bug
 }
 
 const (
 	lasts = 2 * time.Minute
-	// calmAfter is when the cluster and the people in it begin to behave:
-	// nothing goes wrong any more, and what has to be decided is decided.
+	// calmAfter is when the cluster and its people begin to behave: nothing fails any more,
+	// and people decide what has to be decided.
 	calmAfter = 12 * time.Minute
-	// healsWithin is how long Squall may take from then on, if nodes are mended;
-	// askedWithin how long until it says that a person must decide, if not.
+	// healsWithin is how long Squall may take from then on if nodes are repaired.
+	// askedWithin is how long it may take to ask for a person's decision if not.
 	healsWithin, askedWithin = 40 * time.Minute, 40 * time.Minute
 	step                     = 20 * time.Second
 )
@@ -77,12 +78,12 @@ type exit int
 const (
 	neverStarted exit = iota
 	cleanAndSearched
-	cleanByItsWord // it searched nothing
+	cleanByItsWord // it reports clean without a search
 	failedToClean
-	nobodyKnows
+	unknown
 )
 
-// chaosPod is a chaos pod, and the kubelet's and the injector's part of it.
+// chaosPod is a chaos pod, with its kubelet and its injector.
 type chaosPod struct {
 	name             string
 	target           *target
@@ -99,24 +100,23 @@ type chaosPod struct {
 	endedAt time.Time
 	// pending is what its kubelet does with it when it is deleted while Pending.
 	pending pendingEnd
-	// cleaner has been at work since.
+	// cleaner is since when a cleaner works.
 	cleaner time.Time
-	// late is true when a worker made it that had been given up.
+	// late is true when a worker made it after Temporal had timed out its activity.
 	late bool
 }
 
-// pendingEnd is what becomes of a chaos pod that is deleted while it is Pending.
+// pendingEnd is how a chaos pod ends that is deleted while it is Pending.
 type pendingEnd int
 
 const (
 	notDecided      pendingEnd = iota
-	dropped                    // its kubelet says at once that it will not run
-	droppedLate                // its kubelet says so after a minute
+	dropped                    // its kubelet reports at once that it will not run
+	droppedLate                // its kubelet reports so after a minute
 	startedAfterAll            // its kubelet had begun to start it
 )
 
-// graceOfChaosPods is how long a kubelet lets a chaos pod end by itself: that
-// of the pods which the activities make.
+// graceOfChaosPods is the grace period of the pods that the activities make.
 var graceOfChaosPods = sync.OnceValue(func() time.Duration {
 	for _, template := range []string{"../activities/chaospod/chaospod.yaml", "../activities/chaospod.yaml"} {
 		text, err := os.ReadFile(template)
@@ -139,14 +139,14 @@ func (pod *chaosPod) failedAt() time.Time {
 	return pod.deletedAt.Add(graceOfChaosPods())
 }
 
-// lateWrite is what a worker does that was given up.
+// lateWrite is a write by a worker whose activity has timed out.
 type lateWrite struct {
 	at   time.Time
 	what string
 	do   func(late bool)
 }
 
-// cluster is the model: all there is of the API, the nodes and the people.
+// cluster is the model: the API, the nodes and the people.
 type cluster struct {
 	scenario
 	faults *faults
@@ -154,7 +154,7 @@ type cluster struct {
 	time   workflow.Context
 	fixed  time.Time
 	began  time.Time
-	// heartbeats are the heartbeat timeouts of all activities that were asked for, by name.
+	// heartbeats are the heartbeat timeouts of all activities that were started, by name.
 	heartbeats map[string][]time.Duration
 
 	// The Disruption's object.
@@ -163,10 +163,10 @@ type cluster struct {
 	verified                   bool
 	// cleanedAt is when the last status was first written.
 	cleanedAt time.Time
-	// The records: spec is the run that keeps it.
+	// The records: spec is the run that wrote it.
 	spec   string
 	shards [][]claimed
-	// forgotten are the nodes of targets that the first shard held once.
+	// forgotten are the nodes of earlier targets of the first shard.
 	forgotten []string
 
 	targets []*target
@@ -175,28 +175,28 @@ type cluster struct {
 	marks map[string]*chaosPod
 	// tries is how often a cleaner still fails there; below 0 it always does.
 	tries map[string]int
-	// released are the chaos pods that a person let go of.
+	// released are the chaos pods that a person released.
 	released map[string]bool
-	// byHand are those whose finalizer a person took off: that is believed.
+	// byHand are those whose finalizer a person removed: Squall trusts that.
 	byHand map[string]bool
 	late   []lateWrite
-	// said is what a last status has named as left.
-	said []string
+	// named are the chaos pods that a last status has named as left.
+	named []string
 
 	run        int // of the workflow, by the bridge or a sweep
 	terminated bool
 	awayUntil  time.Time
 	calm       bool
 	calmSince  time.Time
-	mends      bool // once it is calm nodes are mended; else a person releases
+	repairs    bool // once it is calm nodes are repaired; else a person releases
 	cleaning   bool // it has begun
-	told       string
+	endedBy    string
 	stuckShown bool
 	observed   string
 	people     int
 	wrong      []string
-	// unsteady is true once the shop does not answer any more: after the end of the
-	// disruption it does, once nothing of that is on any node.
+	// unsteady is true once the shop stops answering. It answers again after the end of the
+	// disruption, once nothing of that is on any node.
 	unsteady bool
 }
 
@@ -232,8 +232,8 @@ func (c *cluster) pick(what string, options ...string) int {
 	return c.faults.pick(what, options)
 }
 
-// faultPoint is when something may go wrong, or somebody may do something: it
-// returns which of the faults it is, 0 for none.
+// faultPoint is a moment at which a component may fail or a person may act: it returns
+// the number of the fault, 0 for none.
 func (c *cluster) faultPoint(ctx workflow.Context, what string, faults ...string) int {
 	for {
 		now := c.possible()
@@ -246,7 +246,7 @@ func (c *cluster) faultPoint(ctx workflow.Context, what string, faults ...string
 			return taken
 		}
 		now[taken-len(faults)-1].do()
-		c.sleep(ctx, time.Millisecond) // what was sent arrives
+		c.sleep(ctx, time.Millisecond) // until the signals have arrived
 	}
 }
 
@@ -255,7 +255,7 @@ func (c *cluster) sleep(ctx workflow.Context, t time.Duration) {
 	c.pass()
 }
 
-// live is the cluster's own life: time passes, the bridge tells what it sees.
+// live is the cluster's own life: time passes, and the bridge reports observations.
 func (c *cluster) live(ctx workflow.Context) {
 	for {
 		c.sleep(ctx, step)
@@ -267,7 +267,7 @@ func (c *cluster) live(ctx workflow.Context) {
 			}
 		}
 		if !c.calm && c.now().Sub(c.began) > calmAfter {
-			c.mends = c.pick("from here on all is well, and", "nodes are mended", "people release what is stuck") == 0
+			c.repairs = c.pick("from here on all is well, and", "nodes are mended", "people release what is stuck") == 0
 			c.calm, c.calmSince = true, c.now()
 		}
 		if !c.calm {
@@ -278,11 +278,11 @@ func (c *cluster) live(ctx workflow.Context) {
 	}
 }
 
-// endTrial lets the disruption come to an end, or finds that it does not.
+// endTrial waits for the end of the disruption, or reports that it does not end.
 func (c *cluster) endTrial(ctx workflow.Context) {
 	since := c.now().Sub(c.calmSince)
 	switch {
-	case c.mends:
+	case c.repairs:
 		clear(c.tries)
 		if since > healsWithin {
 			c.violated("all is well for %s and it has not ended: %s", healsWithin, c.account())
@@ -291,7 +291,7 @@ func (c *cluster) endTrial(ctx workflow.Context) {
 	case since > askedWithin+healsWithin:
 		c.violated("all that was stuck is released and it has not ended: %s", c.account())
 		c.terminated = true
-	case since > askedWithin && c.state().Phase != v1beta1.PhaseCleaning: // as it is while it tries by itself
+	case since > askedWithin && c.state().Phase != v1beta1.PhaseCleaning: // it retries
 		left := c.state().Left
 		s := c.status
 		if s.Phase != v1beta1.PhaseStuck || len(s.Left) == 0 || s.Left[0].Why == "" || s.Left[0].Pod == "" || !c.stuckShown {
@@ -304,7 +304,7 @@ func (c *cluster) endTrial(ctx workflow.Context) {
 	}
 }
 
-// account is what there is, for a person.
+// account describes the cluster for a person.
 func (c *cluster) account() string {
 	var pods []string
 	for _, pod := range c.sorted() {
@@ -314,7 +314,7 @@ func (c *cluster) account() string {
 		c.finalizer, pods, slices.Sorted(maps.Keys(c.marks)), c.operated(), c.spec, len(c.shards), c.state())
 }
 
-// state is the workflow's own account.
+// state is the answer to the query of status.
 func (c *cluster) state() (s State) {
 	if answer, err := c.env.QueryWorkflow(contract.QueryStatus); err == nil {
 		_ = answer.Get(&s)
@@ -329,7 +329,7 @@ func (c *cluster) sorted() (all []*chaosPod) {
 	return all
 }
 
-// observe is the bridge: it tells the workflow of what changed, once.
+// observe is the bridge: it signals each change to the workflow, once.
 func (c *cluster) observe() {
 	o := contract.Observation{}
 	for _, pod := range c.sorted() {
@@ -354,7 +354,7 @@ func (c *cluster) observe() {
 	}
 }
 
-// pass is what happens by itself: late writes, kubelets, injectors.
+// pass advances late writes, kubelets and injectors.
 func (c *cluster) pass() {
 	for len(c.late) > 0 {
 		soonest := slices.MinFunc(c.late, func(a, b lateWrite) int { return a.at.Compare(b.at) })
@@ -374,7 +374,7 @@ func (c *cluster) pass() {
 	}
 }
 
-// kubelet brings one chaos pod as far as its node does.
+// kubelet advances one chaos pod as far as its node does.
 func (c *cluster) kubelet(pod *chaosPod) {
 	now := c.now()
 	asked := !pod.deletedAt.IsZero()
@@ -413,7 +413,7 @@ func (c *cluster) endPending(pod *chaosPod) {
 	}
 }
 
-// endInjector is an injector that was asked to end, or has come to its deadline.
+// endInjector ends an injector that was asked to end, or has reached its deadline.
 func (c *cluster) endInjector(pod *chaosPod) {
 	if !pod.decided {
 		pod.decided, pod.willBe, pod.takes = true, cleanAndSearched, 0
@@ -440,10 +440,10 @@ func (c *cluster) endInjector(pod *chaosPod) {
 		case 7:
 			pod.takes = 6 * time.Minute
 		case 8:
-			pod.willBe = nobodyKnows
+			pod.willBe = unknown
 			delete(c.marks, pod.name)
 		case 9:
-			pod.willBe = nobodyKnows
+			pod.willBe = unknown
 		}
 	}
 	asked := pod.deletedAt
@@ -459,7 +459,7 @@ func (c *cluster) endInjector(pod *chaosPod) {
 	}
 }
 
-// cleanNode is a cleaner at work: it takes off what a chaos pod left, if it can.
+// cleanNode is a running cleaner: it removes what a chaos pod left, if it can.
 func (c *cluster) cleanNode(pod *chaosPod) (clean bool) {
 	if c.tries[pod.name] != 0 {
 		c.tries[pod.name]--
@@ -516,17 +516,17 @@ func (c *cluster) possible() (all []happening) {
 	return all
 }
 
-// happening is what somebody does, or what befalls the cluster.
+// happening is an act of a person, or an event in the cluster.
 type happening struct {
 	name string
 	do   func()
 }
 
-// vanish is the API server: a deleted object goes with its last finalizer.
+// vanish is the API server: a deleted object is removed with its last finalizer.
 func (c *cluster) vanish() { c.there = c.there && !(c.deleting && !c.finalizer) }
 
-// resume is a person's decision. Who releases all lets go of what is left at
-// the moment when it is accepted.
+// resume is a person's decision. A release of all targets is about what is left when it
+// is accepted.
 func (c *cluster) resume(r contract.Resume, update bool) {
 	c.people++
 	r.By, r.Reason = fmt.Sprintf("person %d", c.people), "it is scrap"
@@ -558,7 +558,7 @@ type onAccept struct {
 
 func (o *onAccept) Accept() { o.do() }
 
-// asked is what the workflow wants of an activity.
+// asked records the start of an activity.
 func (c *cluster) asked(name string, arg any) {
 	switch name {
 	case "CleanChaosPods":
@@ -586,12 +586,12 @@ func (c *cluster) plan() activities.Plan {
 	return plan
 }
 
-// unexplained are the marks on nodes that the workflow's words do not name. Not
-// those of a chaos pod whose finalizer a person took off, and not those of one
-// that a worker made which had been given up.
-func (c *cluster) unexplained(said []string) (all []string) {
+// unexplained are the marks on nodes that no last status names. Exempt are the marks of a
+// chaos pod whose finalizer a person removed, and of one that a worker made after
+// Temporal had timed out its activity.
+func (c *cluster) unexplained(reports []string) (all []string) {
 	for name, pod := range c.marks {
-		if !c.byHand[name] && !pod.late && !strings.Contains(strings.Join(append(c.said, said...), " "), pod.target.node+":") {
+		if !c.byHand[name] && !pod.late && !strings.Contains(strings.Join(append(c.named, reports...), " "), pod.target.node+":") {
 			all = append(all, fmt.Sprintf("%s left something on %s", name, pod.target.node))
 		}
 	}

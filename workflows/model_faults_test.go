@@ -9,31 +9,31 @@ import (
 	"strings"
 )
 
-// choice is one moment at which a trial could have gone on in several ways; 0
-// is the quiet way.
+// choice is one moment at which a trial could have continued in several ways; 0 is the
+// quiet way.
 type choice struct {
 	what    string
 	options []string
 	taken   int
 }
 
-// deviations say which way was taken where it was not the quiet one, by the
-// number of the choice. They are all that is needed to make a trial again.
+// deviations are the ways that were taken where it was not the quiet one, by the number
+// of the choice. They are all that is needed to repeat a trial.
 type deviations map[int]int
 
-// faults makes every choice of a trial, and keeps them.
+// faults makes every choice of a trial, and records them.
 type faults struct {
 	forced deviations
-	// random makes those beyond the forced ones; nil makes them quiet.
+	// random makes the choices beyond the forced ones; nil makes them quiet.
 	random *rand.Rand
-	// burst is where troubles come together: from this choice on six of twelve
-	// are not quiet; of all others it is one of fifty.
+	// burst is where troubles come together: from this choice on six of twelve are not
+	// quiet; of all others it is one of fifty.
 	burst int
 	made  []choice
 }
 
-// most is how many choices a trial may make: what comes then is quiet, so that
-// every trial comes to an end.
+// most is how many choices a trial may make: later choices are quiet, so that every trial
+// comes to an end.
 const most = 500
 
 func (c *faults) pick(what string, options []string) int {
@@ -68,8 +68,8 @@ func (c *faults) deviations() deviations {
 	return found
 }
 
-// told lists what was not quiet, for a person.
-func (c *faults) told() string {
+// list describes what was not quiet, for a person.
+func (c *faults) list() string {
 	var lines []string
 	for number, one := range c.made {
 		if one.taken != 0 {
@@ -79,7 +79,7 @@ func (c *faults) told() string {
 	return strings.Join(lines, "\n")
 }
 
-// String is what parseDeviations reads: "3=1,17=4".
+// String is the form that parseDeviations reads: "3=1,17=4".
 func (d deviations) String() string {
 	var all []string
 	for _, number := range slices.Sorted(maps.Keys(d)) {
@@ -116,8 +116,8 @@ func (d deviations) with(number, way int) deviations {
 	return more
 }
 
-// neighbours are all trials that differ from this one in one more choice, made
-// after its last deviation: so that every set of deviations comes up once.
+// neighbours are all trials that differ from this one in one more choice, made after its
+// last deviation: so that every set of deviations comes up once.
 func (c *faults) neighbours() (all []deviations) {
 	last := -1
 	for number := range c.forced {

@@ -9,20 +9,20 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// operation is what of the disruption's operation is on a target of the model.
+// operation is the state of the disruption's operation on a target of the model.
 type operation struct {
-	// begun is when it was asked for; zero: nothing of it is there, but perhaps the
-	// finalizer that keeps others from the target.
+	// begun is when the operation was requested. Zero: nothing of it is there, except
+	// perhaps the finalizer that protects the target.
 	begun time.Time
-	// given is true from the driver's permission on, ending once it is to be given back
-	// or undone.
+	// given is true from the driver's permission on, ending once the operation has to end or
+	// be undone.
 	given, ending, protected bool
 }
 
 func (o operation) isBegun() bool { return !o.begun.IsZero() }
 func (o operation) holds() bool   { return o.given && !o.ending }
 
-// recorded is how far a target's operation is, by the record of its shard.
+// recorded is the state of a target's operation in the record of its shard.
 type recorded int
 
 const (
@@ -31,9 +31,9 @@ const (
 	wasGiven
 )
 
-// drive is the driver, which gives a target that is asked for after two seconds, and
-// takes the labels off once the operation is to end. Beside it the bridge looks after
-// what is left of an operation whose disruption is over.
+// drive is the driver. It gives a target two seconds after the request, and removes the
+// labels once the operation has to end. Beside it the bridge removes what is left of an
+// operation whose disruption is over.
 func (c *cluster) drive(t *target) {
 	o := &t.operation
 	if t.gone {
@@ -51,7 +51,7 @@ func (c *cluster) drive(t *target) {
 	}
 }
 
-// isSettled is true once nobody looks after the disruption any more.
+// isSettled is true once no component handles the disruption any more.
 func (c *cluster) isSettled() bool {
 	return !c.there || !c.finalizer && c.status.Phase == v1beta1.PhaseFinished
 }
@@ -104,7 +104,8 @@ func (c *cluster) operateTarget(a *attempt, t *claimed, over bool) {
 		t.released = true
 	case o.holds():
 		if !o.protected {
-			a.write("keep others from "+t.name, func(bool) { o.protected = o.holds() }) // it is refused if somebody wrote meanwhile
+			// The write is refused if the object has changed meanwhile.
+			a.write("keep others from "+t.name, func(bool) { o.protected = o.holds() })
 		}
 		t.state = wasGiven
 	case !o.isBegun() && (t.state == asked || over):
@@ -127,7 +128,7 @@ func (c *cluster) ask(t *target, late bool) {
 	}
 }
 
-// mayBeDisrupted follows activities.given: it is looked at right before.
+// mayBeDisrupted follows activities.given: the check right before the injection.
 func (t claimed) mayBeDisrupted() bool { return t.state == wasGiven && t.operation.holds() }
 
 // endOperations follows activities.EndOperations.

@@ -16,11 +16,11 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// playedTemporal stands between the workflow and the test environment and
-// plays Temporal's server and the workers that carry out activities: attempts,
-// time-outs, retries, cancellation, as the options the workflow gives say. All
-// of it runs on the workflow's own dispatcher in skipped time, so that nothing
-// but the trial's choices decides what happens, and in which order.
+// playedTemporal stands between the workflow and the test environment. It plays
+// Temporal's server and the workers that carry out activities: attempts, time-outs,
+// retries, cancellation, according to the options of the workflow. All of it runs on the
+// workflow's own dispatcher in skipped time, so that only the trial's choices decide what
+// happens, and in which order.
 type playedTemporal struct {
 	interceptor.WorkerInterceptorBase
 	interceptor.WorkflowInboundInterceptorBase
@@ -40,8 +40,8 @@ func (p *playedTemporal) Init(outbound interceptor.WorkflowOutboundInterceptor) 
 
 var errTerminated = errors.New("terminated")
 
-// ExecuteWorkflow runs the workflow until it ends or is terminated, and beside
-// it what happens in the cluster meanwhile.
+// ExecuteWorkflow runs the workflow until it ends or is terminated, and beside it the
+// cluster.
 func (p *playedTemporal) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (result any, err error) {
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	p.c.time = free
@@ -49,7 +49,7 @@ func (p *playedTemporal) ExecuteWorkflow(ctx workflow.Context, in *interceptor.E
 	workflow.Go(free, p.c.live)
 	workflow.Go(free, func(free workflow.Context) {
 		ctx.Done().Receive(free, nil)
-		p.c.told = "the cancellation"
+		p.c.endedBy = "the cancellation"
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		result, err = p.WorkflowInboundInterceptorBase.Next.ExecuteWorkflow(ctx, in)
@@ -67,10 +67,10 @@ func (p *playedTemporal) ExecuteWorkflow(ctx workflow.Context, in *interceptor.E
 // HandleSignal notes that a signal has reached the workflow.
 func (p *playedTemporal) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
 	if in.SignalName == contract.SignalEnd {
-		p.c.told = "the end"
+		p.c.endedBy = "the end"
 	}
 	if in.SignalName == contract.SignalProbe && p.c.lostBy(in.Arg) {
-		p.c.told = "the lost probe"
+		p.c.endedBy = "the lost probe"
 	}
 	return p.WorkflowInboundInterceptorBase.Next.HandleSignal(ctx, in)
 }
@@ -107,8 +107,8 @@ func (p *playedTemporal) ExecuteActivity(ctx workflow.Context, name string, args
 	return future
 }
 
-// ExecuteLocalActivity is one attempt within the workflow's own task. A worker
-// that dies takes the task along: Temporal gives it to another after 10 s.
+// ExecuteLocalActivity is one attempt within the workflow's own task. If its worker dies,
+// the task is lost too: Temporal gives it to another worker after 10 s.
 func (p *playedTemporal) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
 	in := p.c.bug.changeIn(args[0])
@@ -139,7 +139,7 @@ func (p *playedTemporal) perform(ctx, free workflow.Context, o workflow.Activity
 		if ctx.Err() != nil {
 			return nil, temporal.NewCanceledError()
 		}
-		try := &attempt{c: p.c, ctx: ctx, free: free, n: n, hears: o.HeartbeatTimeout > 0}
+		try := &attempt{c: p.c, ctx: ctx, free: free, n: n, learns: o.HeartbeatTimeout > 0}
 		value, err := try.carryOut(name, arg)
 		if err == nil || temporal.IsCanceledError(err) {
 			return value, err
@@ -151,7 +151,7 @@ func (p *playedTemporal) perform(ctx, free workflow.Context, o workflow.Activity
 			return nil, err
 		}
 		if ctx.Err() != nil {
-			return nil, temporal.NewCanceledError() // what is to be cancelled is not tried again
+			return nil, temporal.NewCanceledError() // a cancelled activity is not retried
 		}
 		wait := backOff(o.RetryPolicy, n)
 		if all := o.ScheduleToCloseTimeout; all > 0 && workflow.Now(free).Add(wait).Sub(began) >= all {
@@ -174,10 +174,9 @@ type attempt struct {
 	// ctx is cancelled with the activity; free never is.
 	ctx, free workflow.Context
 	n         int
-	// hears is true for an activity that learns of its cancellation.
-	hears bool
-	// hung is how long after it was given up the rest of it will be done; 0: it
-	// does not hang.
+	// learns is true for an activity that learns of its cancellation.
+	learns bool
+	// hung is how long after its time-out the rest of it will be done; 0: it does not hang.
 	hung time.Duration
 }
 
@@ -189,7 +188,7 @@ var (
 	errGone = temporal.NewHeartbeatTimeoutError()
 )
 
-// carryOut does what the activity does, as far as it comes.
+// carryOut does what the activity does, until it stops.
 func (a *attempt) carryOut(name string, arg any) (value any, err error) {
 	defer func() {
 		switch stop := recover().(type) {
@@ -217,9 +216,8 @@ func (a *attempt) reach() {
 	}
 }
 
-// write is one call that changes something in the cluster, and the moment at
-// which things go wrong. late is true when it is done by a worker that was
-// given up.
+// write is one call that changes something in the cluster, and the moment at which it may
+// fail. late is true when a worker does it after its activity has timed out.
 func (a *attempt) write(what string, do func(late bool)) {
 	if a.hung == 0 {
 		switch a.c.faultPoint(a.free, what, "the call fails", "the worker dies before it",
@@ -239,7 +237,7 @@ func (a *attempt) write(what string, do func(late bool)) {
 		return
 	}
 	a.reach()
-	if a.ctx.Err() != nil && a.hears && a.c.hears != (a.c.pick("cancelled before: "+what, "the worker does as the others", "it does not") == 1) {
+	if a.ctx.Err() != nil && a.learns && a.c.stopsAtOnce != (a.c.pick("cancelled before: "+what, "the worker does as the others", "it does not") == 1) {
 		panic(stopped{temporal.NewCanceledError()})
 	}
 	do(false)
@@ -253,7 +251,7 @@ func (a *attempt) wait(t time.Duration) {
 	}
 	a.c.sleep(a.free, t)
 	a.reach()
-	if a.ctx.Err() != nil && a.hears {
+	if a.ctx.Err() != nil && a.learns {
 		panic(stopped{temporal.NewCanceledError()})
 	}
 }

@@ -16,27 +16,27 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// notifier names the activities that tell people; it is never called.
+// notifier names the activities that notify people; it is never called.
 var notifier *notify.Activities
 
-// What people are told of, as the reasons of notifications.
+// Reasons of notifications.
 const (
-	toldBegan    = "Began"
-	toldRejected = "Rejected"
-	toldInjected = "Injected"
-	toldUnsteady = "SteadyState"
-	toldEnding   = "Ending"
-	toldStuck    = "Stuck"
-	toldResumed  = "Resumed"
-	toldFinished = "Finished"
-	toldApproval = "ApprovalAwaited"
+	reasonBegan    = "Began"
+	reasonRejected = "Rejected"
+	reasonInjected = "Injected"
+	reasonUnsteady = "SteadyState"
+	reasonEnding   = "Ending"
+	reasonStuck    = "Stuck"
+	reasonResumed  = "Resumed"
+	reasonFinished = "Finished"
+	reasonApproval = "ApprovalAwaited"
 )
 
 // notificationPatience is how long a notification is tried.
 const notificationPatience = 24 * time.Hour
 
-// notificationRetries spare somebody who does not answer, and reach him soon after
-// he does again: some 300 attempts fill the day.
+// notificationRetries spare a recipient that does not answer, and reach it soon after it
+// answers again: some 300 attempts in a day.
 var notificationRetries = temporal.RetryPolicy{
 	InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 5 * time.Minute, MaximumAttempts: 1000,
 }
@@ -49,13 +49,13 @@ type NotificationInput struct {
 
 // Notified is what the Temporal UI shows of a notification that is over.
 type Notified struct {
-	Summary string   `json:"summary"`
-	Told    []string `json:"told,omitempty"`
-	GivenUp []string `json:"givenUp,omitempty"`
+	Summary   string   `json:"summary"`
+	Delivered []string `json:"told,omitempty"`
+	GivenUp   []string `json:"givenUp,omitempty"`
 }
 
-// Notification tells everybody of one thing that happened, each for himself, for as
-// long as it takes, up to a day. The disruption does not wait for it.
+// Notification notifies all recipients of one change, each independently, and retries for
+// up to a day. The disruption does not wait for it.
 func Notification(ctx workflow.Context, in NotificationInput) (Notified, error) {
 	failed := make([]string, len(in.To))
 	all := workflow.NewWaitGroup(ctx)
@@ -70,19 +70,19 @@ func Notification(ctx workflow.Context, in NotificationInput) (Notified, error) 
 	var done Notified
 	for i, to := range in.To {
 		if failed[i] == "" {
-			done.Told = append(done.Told, to.String())
+			done.Delivered = append(done.Delivered, to.String())
 		} else {
 			done.GivenUp = append(done.GivenUp, to.String()+": "+failed[i])
 		}
 	}
-	done.Summary = "told: " + cmp.Or(strings.Join(done.Told, ", "), "nobody")
+	done.Summary = "told: " + cmp.Or(strings.Join(done.Delivered, ", "), "nobody")
 	if len(done.GivenUp) > 0 {
 		done.Summary += "; given up: " + strings.Join(done.GivenUp, ", ")
 	}
 	return done, nil
 }
 
-// deliver tells one recipient, and says why it was given up if it was.
+// deliver notifies one recipient. why is empty, or why Squall gave up.
 func deliver(ctx workflow.Context, in notify.Delivery) (why string) {
 	options := workflow.ActivityOptions{
 		ScheduleToCloseTimeout: notificationPatience,
@@ -104,40 +104,41 @@ func deliver(ctx workflow.Context, in notify.Delivery) (why string) {
 	return why
 }
 
-// shown fits into a summary, of which Temporal takes 400 bytes. It cuts between characters.
+// shown shortens text for a summary, of which Temporal takes 400 bytes. It cuts between
+// characters.
 func shown(summary string) string { return text.Shorten(summary, 200) }
 
-// tell starts the notification of what has just happened, if anybody wants to hear
-// of it. It returns at once and never fails: what became of the start is looked at in
-// the background. Without an audience, as every older plan is, it does nothing, so it
-// needs no version.
-func (d *disruption) tell(ctx workflow.Context, kind v1beta1.NotificationType, reason, message string) {
+// notify starts a notification of a change, if the spec asks for notifications of this
+// type. It returns at once and never fails: a goroutine checks the start. Without
+// recipients, as in every older plan, it does nothing, so it needs no version.
+func (d *disruption) notify(ctx workflow.Context, kind v1beta1.NotificationType, reason, message string) {
 	to := d.Plan.Notify.Of(kind)
 	if len(to) == 0 {
 		return
 	}
-	if d.Told == nil {
-		d.Told = map[string]int{}
+	if d.Notifications == nil {
+		d.Notifications = map[string]int{}
 	}
-	d.Told[reason]++
-	id := contract.NotificationID(d.ref, reason, d.Told[reason])
+	d.Notifications[reason]++
+	id := contract.NotificationID(d.ref, reason, d.Notifications[reason])
 	in := NotificationInput{To: to, Notification: notify.Notification{
 		ID: id, Object: d.ref, Type: kind, Reason: reason, Message: message, Time: workflow.Now(ctx),
 		Phase: d.Phase, Ending: d.Ending, Kinds: d.Plan.Kinds.Names(), Targets: d.Targets, Stuck: d.Remaining, Purpose: d.Plan.Notify.Purpose, Requester: d.Plan.Requester,
 	}}
-	if steady := d.verdict(ctx); steady != nil && reason == toldFinished {
+	if steady := d.verdict(ctx); steady != nil && reason == reasonFinished {
 		in.Notification.Verdict = steady.Verdict
 	}
 	child := startNotification(ctx, in)
-	d.telling++
+	d.notifying++
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(free, func(ctx workflow.Context) {
-		defer func() { d.telling-- }()
+		defer func() { d.notifying-- }()
 		started(ctx, child, id)
 	})
 }
 
-// startNotification starts the workflow that tells people. It outlives what it tells of.
+// startNotification starts the workflow that notifies people. That workflow outlives this
+// one.
 func startNotification(ctx workflow.Context, in NotificationInput) workflow.ChildWorkflowFuture {
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	n := in.Notification
@@ -149,49 +150,49 @@ func startNotification(ctx workflow.Context, in NotificationInput) workflow.Chil
 	}), contract.NotificationWorkflowType, in)
 }
 
-// started waits until Temporal has taken a notification over, which it does without any
-// worker, and says so if it has not.
+// started waits until Temporal has started a notification, for which it needs no worker,
+// and logs a failure.
 func started(ctx workflow.Context, child workflow.ChildWorkflowFuture, id string) {
 	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("notification not started", "id", id, "error", err)
 	}
 }
 
-// tellOnce is tell, the first time.
-func (d *disruption) tellOnce(ctx workflow.Context, kind v1beta1.NotificationType, reason, message string) {
-	if d.Told[reason] == 0 {
-		d.tell(ctx, kind, reason, message)
+// notifyOnce notifies unless it already did for this reason.
+func (d *disruption) notifyOnce(ctx workflow.Context, kind v1beta1.NotificationType, reason, message string) {
+	if d.Notifications[reason] == 0 {
+		d.notify(ctx, kind, reason, message)
 	}
 }
 
-// awaitTellings waits until Temporal has taken over what was told: a run that ends
-// before takes it along. Temporal does so by itself, without any worker.
-func (d *disruption) awaitTellings(ctx workflow.Context) {
-	if d.telling > 0 {
+// awaitNotifications waits until Temporal has started all notifications: a run that ends
+// earlier would discard them. Temporal needs no worker for that.
+func (d *disruption) awaitNotifications(ctx workflow.Context) {
+	if d.notifying > 0 {
 		free, _ := workflow.NewDisconnectedContext(ctx)
-		_ = workflow.Await(free, func() bool { return d.telling == 0 })
+		_ = workflow.Await(free, func() bool { return d.notifying == 0 })
 	}
 }
 
-// tellPlan tells that it begins, or why it never will.
-func (d *disruption) tellPlan(ctx workflow.Context) {
+// notifyPlan notifies that the disruption begins, or why it never will.
+func (d *disruption) notifyPlan(ctx workflow.Context) {
 	switch {
 	case d.Plan.Rejected != "":
-		d.tell(ctx, v1beta1.NotificationError, toldRejected, "Nothing is injected: "+d.Plan.Rejected)
+		d.notify(ctx, v1beta1.NotificationError, reasonRejected, "Nothing is injected: "+d.Plan.Rejected)
 	case d.Plan.CleanOnly == "":
-		d.tell(ctx, v1beta1.NotificationInfo, toldBegan, fmt.Sprintf("Targets are chosen from %s on; it ends at %s.", clock(d.Plan.CreateAt), clock(d.Plan.ExpireAt)))
+		d.notify(ctx, v1beta1.NotificationInfo, reasonBegan, fmt.Sprintf("Targets are chosen from %s on; it ends at %s.", clock(d.Plan.CreateAt), clock(d.Plan.ExpireAt)))
 	}
 }
 
-// tellInjected tells that all targets are disrupted, the first time.
-func (d *disruption) tellInjected(ctx workflow.Context) {
+// notifyInjected notifies, once, that all targets are disrupted.
+func (d *disruption) notifyInjected(ctx workflow.Context) {
 	if d.Injected {
-		d.tellOnce(ctx, v1beta1.NotificationSuccess, toldInjected, sentence(State{Plan: d.Plan, Phase: v1beta1.PhaseHolding, Progress: d.Progress}))
+		d.notifyOnce(ctx, v1beta1.NotificationSuccess, reasonInjected, sentence(State{Plan: d.Plan, Phase: v1beta1.PhaseHolding, Progress: d.Progress}))
 	}
 }
 
-// tellEnding tells why it ends before its time, unless somebody just wanted that.
-func (d *disruption) tellEnding(ctx workflow.Context) {
+// notifyEnding notifies why the disruption ends early, unless a person just ended it.
+func (d *disruption) notifyEnding(ctx workflow.Context) {
 	kind := v1beta1.NotificationInfo
 	switch {
 	case d.Plan.CleanOnly != "" || d.Plan.Rejected != "":
@@ -202,22 +203,22 @@ func (d *disruption) tellEnding(ctx workflow.Context) {
 		strings.HasPrefix(d.Ending, v1beta1.EndingEmergencyStop), d.Ending == "cancelled":
 		kind = v1beta1.NotificationWarning
 	}
-	d.tellOnce(ctx, kind, toldEnding, "Cleaning up all targets: "+d.Ending+".")
+	d.notifyOnce(ctx, kind, reasonEnding, "Cleaning up all targets: "+d.Ending+".")
 }
 
-// tellStuck tells that a person must decide, or that nobody needs to any more.
-func (d *disruption) tellStuck(ctx workflow.Context) {
+// notifyStuck notifies that a person must decide, or that no decision is needed any more.
+func (d *disruption) notifyStuck(ctx workflow.Context) {
 	if !d.stuck() {
-		d.tell(ctx, v1beta1.NotificationSuccess, toldResumed, "The stuck targets are clean.")
+		d.notify(ctx, v1beta1.NotificationSuccess, reasonResumed, "The stuck targets are clean.")
 		return
 	}
 	first := d.Left[0]
-	d.tell(ctx, v1beta1.NotificationError, toldStuck, fmt.Sprintf("Not clean: %s, such as %s of target %s on node %s: %s. %s.",
+	d.notify(ctx, v1beta1.NotificationError, reasonStuck, fmt.Sprintf("Not clean: %s, such as %s of target %s on node %s: %s. %s.",
 		number(d.Remaining, "chaos pod"), first.Pod, first.Target, first.Node, first.Why, advice(d.ref)))
 }
 
-// tellResume tells what a person decided.
-func (d *disruption) tellResume(ctx workflow.Context, r contract.Resume) {
+// notifyResume notifies of a person's decision.
+func (d *disruption) notifyResume(ctx workflow.Context, r contract.Resume) {
 	kind, what := v1beta1.NotificationSuccess, "retries the clean-up"
 	if r.Action == contract.ActionRelease {
 		kind, what = v1beta1.NotificationWarning, "releases the targets that are not clean"
@@ -229,13 +230,13 @@ func (d *disruption) tellResume(ctx workflow.Context, r contract.Resume) {
 	if r.Reason != "" {
 		message += ": " + r.Reason
 	}
-	d.tell(ctx, kind, toldResumed, message+".")
+	d.notify(ctx, kind, reasonResumed, message+".")
 }
 
-// tellFinished tells how it ended.
-func (d *disruption) tellFinished(ctx workflow.Context, r Result) {
+// notifyFinished notifies of the result.
+func (d *disruption) notifyFinished(ctx workflow.Context, r Result) {
 	if d.Plan.Rejected != "" {
-		return // that was told
+		return // the rejection was notified
 	}
 	kind := v1beta1.NotificationCompletion
 	wrong := r.Verdict == v1beta1.VerdictFailed || r.Verdict == v1beta1.VerdictAborted
@@ -247,5 +248,5 @@ func (d *disruption) tellFinished(ctx workflow.Context, r Result) {
 		kind = v1beta1.NotificationWarning
 		message += " Not all targets were injected."
 	}
-	d.tellOnce(ctx, kind, toldFinished, message)
+	d.notifyOnce(ctx, kind, reasonFinished, message)
 }

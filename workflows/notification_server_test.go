@@ -21,25 +21,25 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// hook is a webhook that hears of everything.
+// hook is a webhook that receives all notifications.
 var hook = notify.Recipient{Way: notify.Webhook, Least: v1beta1.NotificationInfo}
 
-// notifies has the disruption tell a webhook of everything, and somebody tell it:
-// each attempt fails as unheard says; nil is no error.
-func (s *stage) notifies(unheard func(context.Context, notify.Delivery) error) {
+// notifies sends the disruption's notifications to a webhook, whose attempts fail as
+// refuse decides; nil is no error.
+func (s *stage) notifies(refuse func(context.Context, notify.Delivery) error) {
 	s.Helper()
 	s.plan.Notify = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure of the retries"}
 	w := worker.New(s.temporal, contract.NotificationTaskQueue, worker.Options{MaxHeartbeatThrottleInterval: beat})
 	w.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
 	w.RegisterActivityWithOptions(func(ctx context.Context, in notify.Delivery) error {
 		var err error
-		if unheard != nil {
-			err = unheard(ctx, in)
+		if refuse != nil {
+			err = refuse(ctx, in)
 		}
 		if err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.heard = append(s.heard, in.Notification.ID)
+			s.notified = append(s.notified, in.Notification.ID)
 		}
 		return err
 	}, activity.RegisterOptions{Name: "Notify"})
@@ -57,8 +57,8 @@ func (s *stage) takesID(id string) {
 	s.must(err)
 }
 
-// wantNotifications wants these notifications started, and none of them to have
-// held up the disruption, which is over.
+// wantNotifications expects that these notifications were started, and that none of them
+// delayed the disruption, which is over.
 func (s *stage) wantNotifications(want ...string) {
 	s.Helper()
 	var got []string
@@ -85,13 +85,13 @@ func notifications(s *stage) {
 		}
 		return nil
 	})
-	id := contract.NotificationID(ref, toldStuck, 7)
+	id := contract.NotificationID(ref, reasonStuck, 7)
 	s.id = contract.NotificationWorkflowID(ref, id)
 	run, err := s.temporal.ExecuteWorkflow(s.Context(), client.StartWorkflowOptions{
 		ID: s.id, TaskQueue: contract.NotificationTaskQueue, StaticSummary: "Error: Stuck of disruption shop/calm",
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	}, contract.NotificationWorkflowType, NotificationInput{
-		Notification: notify.Notification{ID: id, Object: ref, Type: v1beta1.NotificationError, Reason: toldStuck}, To: []notify.Recipient{hook, refusing},
+		Notification: notify.Notification{ID: id, Object: ref, Type: v1beta1.NotificationError, Reason: reasonStuck}, To: []notify.Recipient{hook, refusing},
 	})
 	s.must(err)
 	var done Notified
@@ -102,7 +102,7 @@ func notifications(s *stage) {
 	s.keep("notification-given-up", "")
 }
 
-// A notification that fails is none of the disruption's business.
+// A notification that fails does not stop the disruption.
 func TestADisruptionGoesOnWithoutItsNotification(t *testing.T) {
 	w := newWorld(t)
 	w.notified(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// notified has the disruption tell a webhook of everything.
+// notified sends the disruption's notifications to a webhook.
 func (w *world) notified(t *testing.T) {
 	t.Helper()
 	w.plan.Notify, w.plan.Requester = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure of the retries"}, "ann"
@@ -33,11 +33,11 @@ func registerNotification(env *testsuite.TestWorkflowEnvironment) {
 	env.RegisterActivity(&notify.Activities{})
 }
 
-// hears keeps what a webhook is told that always answers.
-func (w *world) hears(t *testing.T) (told func() []string) {
+// receives records the notifications to a webhook that always answers.
+func (w *world) receives(t *testing.T) (received func() []string) {
 	t.Helper()
 	w.notified(t)
-	return hearing(w.env, func(n notify.Notification) string {
+	return recording(w.env, func(n notify.Notification) string {
 		if want := contract.NotificationID(ref, n.Reason, 1); n.Object != ref || n.Requester != "ann" || n.Purpose != "to be sure of the retries" || !strings.HasPrefix(n.ID, want[:len(want)-1]) {
 			t.Errorf("told of %+v", n)
 		}
@@ -45,14 +45,14 @@ func (w *world) hears(t *testing.T) (told func() []string) {
 	})
 }
 
-// hearing keeps what a webhook is told that always answers, in these words.
-func hearing(env *testsuite.TestWorkflowEnvironment, words func(notify.Notification) string) (told func() []string) {
+// recording records the notifications to a webhook that always answers, each as a line.
+func recording(env *testsuite.TestWorkflowEnvironment, line func(notify.Notification) string) (received func() []string) {
 	var mu sync.Mutex
 	var all []string
 	env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
-		all = append(all, words(in.Notification))
+		all = append(all, line(in.Notification))
 		return nil
 	})
 	return func() []string {
@@ -63,7 +63,7 @@ func hearing(env *testsuite.TestWorkflowEnvironment, words func(notify.Notificat
 }
 
 // rule M1
-func TestWhatIsTold(t *testing.T) {
+func TestNotificationsOfADisruption(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		play func(w *world)
@@ -124,12 +124,12 @@ func TestWhatIsTold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			told := w.hears(t)
+			received := w.receives(t)
 			c.play(w)
 			w.run(t)
-			got := told()
+			got := received()
 			if c.want == nil {
-				wantStuckTold(t, got)
+				wantStuckNotified(t, got)
 				return
 			}
 			if diff := cmp.Diff(sorted(c.want), sorted(got)); diff != "" {
@@ -141,7 +141,7 @@ func TestWhatIsTold(t *testing.T) {
 
 func sorted(lines []string) []string { return slices.Sorted(slices.Values(lines)) }
 
-func wantStuckTold(t *testing.T, got []string) {
+func wantStuckNotified(t *testing.T, got []string) {
 	t.Helper()
 	all := strings.Join(got, "\n")
 	for _, want := range []string{"Error u1/stuck-1: Not clean: 1 chaos pod, such as chaos-1 of target web-1 on node n1: qdisc busy. Fix the node", "Completion u1/finished-1: "} {
@@ -151,27 +151,27 @@ func wantStuckTold(t *testing.T, got []string) {
 	}
 }
 
-// Nobody is told below what they want to hear of, and without an audience nothing
-// is started.
-func TestOnlyWhatMattersIsTold(t *testing.T) {
+// No recipient gets notifications below its threshold, and without recipients nothing is
+// started.
+func TestNotificationsBelowTheThresholdAreNotSent(t *testing.T) {
 	w := newWorld(t)
-	told := w.hears(t)
+	received := w.receives(t)
 	w.plan.Notify.Recipients[0].Least = v1beta1.NotificationCompletion
 	w.run(t)
-	if got := told(); len(got) != 1 || !strings.HasPrefix(got[0], "Completion u1/finished-1") {
+	if got := received(); len(got) != 1 || !strings.HasPrefix(got[0], "Completion u1/finished-1") {
 		t.Errorf("told %q, want the end alone", got)
 	}
 	w = newWorld(t)
-	told = w.hears(t)
+	received = w.receives(t)
 	w.plan.Notify = nil
 	w.run(t)
-	if got := told(); got != nil {
+	if got := received(); got != nil {
 		t.Errorf("told %q, and nobody wants to hear", got)
 	}
 }
 
-// rule M2: with a webhook that never answers everything takes as long as without
-// one, by the workflow's clock.
+// Rule M2: with a webhook that never answers everything takes as long as without one, by
+// the workflow's clock.
 func TestAWebhookThatNeverAnswersDelaysNothing(t *testing.T) {
 	took := func(notified bool) (time.Duration, []string) {
 		w := newWorld(t)
@@ -195,8 +195,8 @@ func TestAWebhookThatNeverAnswersDelaysNothing(t *testing.T) {
 	}
 }
 
-// rule M3: a webhook that fails for an hour, in which it is asked some twenty times,
-// is told in the end; one that fails for good is given up after a day, and that is said.
+// Rule M3: a webhook that fails for an hour, with some twenty attempts, is notified in
+// the end. A webhook that fails for good is given up after a day, and an event records that.
 func TestANotificationIsTriedForADay(t *testing.T) {
 	for _, c := range []struct {
 		away    time.Duration

@@ -23,9 +23,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// payloads are all values that Temporal keeps for a workflow, by the name of
-// their file: what is sent to it and what it answers, and what each activity
-// takes and returns.
+// payloads are all values that Temporal keeps for a workflow, by the name of their file:
+// its inputs and results, and those of each activity.
 func payloads() map[string]reflect.Type {
 	all := map[string]reflect.Type{
 		"Disruption.in": reflect.TypeFor[Input](), "Disruption.out": reflect.TypeFor[Result](), "Sweep.out": reflect.TypeFor[Swept](),
@@ -41,7 +40,7 @@ func payloads() map[string]reflect.Type {
 	return all
 }
 
-// addActivities adds what each activity among the methods takes and returns.
+// addActivities adds the input and the result of each activity among the methods.
 func addActivities(all map[string]reflect.Type, methods reflect.Type) {
 	for i := range methods.NumMethod() {
 		method, signature := methods.Method(i).Name, methods.Method(i).Type
@@ -57,9 +56,9 @@ func addActivities(all map[string]reflect.Type, methods reflect.Type) {
 	}
 }
 
-// An older worker's payloads are read by a newer one, and the other way round:
-// a field that is renamed, dropped or of another type would be lost without a
-// word, and no replay would tell.
+// An older worker's payloads are read by a newer one, and the other way round. A field
+// that is renamed, dropped or of another type would be lost silently, and no replay would
+// find it.
 func TestPayloadsStayAsTheyAre(t *testing.T) {
 	const directory = "testdata/payloads"
 	all := payloads()
@@ -96,7 +95,7 @@ func TestPayloadsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// fill sets every field to something that says where it is.
+// fill sets every field to a value that names its place.
 func fill(t *testing.T, path string, v reflect.Value, depth int) {
 	t.Helper()
 	if depth > 20 {
@@ -117,7 +116,7 @@ func fill(t *testing.T, path string, v reflect.Value, depth int) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if field := v.Type().Field(i); field.IsExported() {
-				fill(t, strings.ToLower(field.Name), v.Field(i), depth+1)
+				fill(t, strings.ToLower(wireName(field)), v.Field(i), depth+1)
 			}
 		}
 	case reflect.Slice:
@@ -142,6 +141,15 @@ func fill(t *testing.T, path string, v reflect.Value, depth int) {
 	default:
 		t.Fatalf("%s: no value for a %s", path, v.Type())
 	}
+}
+
+// wireName is the name of a field in JSON, so that the files do not depend on names in Go.
+func wireName(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	if name == "" {
+		return field.Name
+	}
+	return name
 }
 
 // The payloads of the list are those that the workflows really use.

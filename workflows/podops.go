@@ -10,15 +10,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A disruption that participates in operations asks for each of its targets, is told
-// by the bridge how far they have come, injects into those that are given to it, and
-// gives them back when they are clean. No plan before this branch had Operations, and
-// without them nothing here does anything: it needs no version.
+// A disruption that participates in operations requests an operation on each of its
+// targets. The bridge reports the progress of these operations. The disruption injects
+// into targets whose operation has begun, and ends the operations when the targets are
+// clean. No plan before this branch had Operations, and without them nothing here does
+// anything: it needs no version.
 
 // operates is true for a disruption that is an operation on its targets.
 func (d *disruption) operates() bool { return d.Plan != nil && d.Plan.Operations != nil }
 
-// askFor notes that the targets of these shards are to be asked for.
+// askFor notes that operations on the targets of these shards have to be requested.
 func (d *disruption) askFor(ctx workflow.Context, shards []int) {
 	until := workflow.Now(ctx).Add(d.Plan.Operations.OperatingTimeout)
 	for _, number := range shards {
@@ -28,8 +29,8 @@ func (d *disruption) askFor(ctx workflow.Context, shards []int) {
 	}
 }
 
-// shardsAsked are the shards with targets that are waited for. The time for these is that
-// of the shard, so targets that are chosen later get another one.
+// shardsAsked are the shards whose targets the disruption waits for. The waiting time
+// counts by shard, so targets that are chosen later get another shard.
 func (d *disruption) shardsAsked() (numbers []int) {
 	for _, shard := range d.Operations.Asked {
 		numbers = append(numbers, shard.Number)
@@ -37,8 +38,8 @@ func (d *disruption) shardsAsked() (numbers []int) {
 	return numbers
 }
 
-// operate brings the operations on the targets that are waited for as far as they go
-// now, and injects into those that are given.
+// operate advances the operations on the targets that the disruption waits for, and
+// injects into those whose operation has begun.
 func (d *disruption) operate(ctx workflow.Context) {
 	if len(d.Operations.Asked) == 0 || ctx.Err() != nil {
 		return
@@ -68,8 +69,8 @@ func (d *disruption) operate(ctx workflow.Context) {
 	d.createChaosPods(ctx, activities.Selection{Added: done.Given})
 }
 
-// askDelay is how long the driver is waited for at most: until a shard's time is
-// over, or until a pod is asked again.
+// askDelay is how long to wait for the driver at most: until a shard's time is over, or
+// until an operation on a pod is requested again.
 func (d *disruption) askDelay(ctx workflow.Context) time.Duration {
 	delay := safetyPeriod
 	for _, shard := range d.Operations.Asked {
@@ -81,9 +82,8 @@ func (d *disruption) askDelay(ctx workflow.Context) time.Duration {
 	return delay
 }
 
-// endOperations ends the operations on targets that are clean, while others are not:
-// whoever waits for these must not wait for those. What it does not end now is ended
-// later.
+// endOperations ends the operations on clean targets while others are not clean: their
+// drivers must not wait for the rest. A later call ends what this one could not.
 func (d *disruption) endOperations(ctx workflow.Context, onlyEnded bool) {
 	if !d.operates() {
 		return
@@ -94,19 +94,19 @@ func (d *disruption) endOperations(ctx workflow.Context, onlyEnded bool) {
 	}
 }
 
-// giveBack ends all operations once everything is clean, and waits until the targets are
-// in service again (rule L9), for as long as the spec says, also for those that cannot be
-// written to: the bridge ends the operations on these. For a disruption whose object is to
-// go nobody waits longer than until no label of its operation is left.
-func (d *disruption) giveBack(ctx workflow.Context) {
+// returnTargets ends all operations once everything is clean, and waits until the targets
+// are in service again (rule L9). It waits for availableTimeout, also for pods that
+// refuse the patch: the bridge ends the operations on these. If the object has to be
+// removed at once, it waits only until no label of its operation is left.
+func (d *disruption) returnTargets(ctx workflow.Context) {
 	if !d.operates() {
 		return
 	}
 	until := workflow.Now(ctx).Add(d.Plan.Operations.AvailableTimeout)
 	for last := 0; ; {
 		d.Observed = nil
-		hurried := d.hurried()
-		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, Hurried: hurried}
+		skip := d.skipsRecovery()
+		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, Hurried: skip}
 		var ended activities.EndOperationsResult
 		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "end the operations on the targets"), a.EndOperations, in, &ended); err != nil {
 			d.Operations.NotInService = []string{cause(err)}
@@ -117,35 +117,36 @@ func (d *disruption) giveBack(ctx workflow.Context) {
 		switch {
 		case in.Over && ended.Again && last < lastTries:
 			last, wait = last+1, lastTryPause
-		case in.Over, ended.Left == 0 && (ended.Unavailable == 0 || hurried):
+		case in.Over, ended.Left == 0 && (ended.Unavailable == 0 || skip):
 			d.Operations.NotEnded = ended.Again
 			return
 		case ended.Again:
 			wait = min(wait, askAgainPeriod)
 		}
-		d.showGivingBack(ctx)
+		d.showReturn(ctx)
 		_, _ = awaitFor(ctx, wait, "wait until the targets are in service again",
-			func() bool { return d.Observed != nil && !in.Over || !hurried && d.hurried() })
+			func() bool { return d.Observed != nil && !in.Over || !skip && d.skipsRecovery() })
 	}
 }
 
-// showGivingBack reports phase Cleaning of a deleted disruption whose targets take their
-// time to come back: as long as it was clean at once, nobody has reported that.
-func (d *disruption) showGivingBack(ctx workflow.Context) {
+// showReturn reports phase Cleaning of a deleted disruption whose targets take long to be
+// in service again. Until then no phase was reported, because the targets were clean at
+// once.
+func (d *disruption) showReturn(ctx workflow.Context) {
 	if d.Operations.Shown || d.Ending != v1beta1.EndingDeleted || d.Rounds > 0 {
 		return
 	}
-	if workflow.GetVersion(ctx, changeGivingBackShown, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if workflow.GetVersion(ctx, changeReturnShown, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return
 	}
 	d.Operations.Shown = true
 	d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
 }
 
-// holdDelay is how long the disruption waits for news at most: until the next try
-// by itself, until a target that could not be injected is tried again, or until no place is kept any more for a pod on which somebody
-// operates. The worker that chooses then has a clock of its own: while it says that
-// places are kept still, it is asked every second.
+// holdDelay is how long the disruption waits for a change at most. It ends at the next
+// automatic attempt, when a failed target may be retried, or when no place is kept any
+// more for a pod with an operation of another operator. The worker that chooses then has
+// a clock of its own: while it still keeps places, it is asked every second.
 func (d *disruption) holdDelay(ctx workflow.Context) time.Duration {
 	delay := min(d.nextTryDelay(), d.askDelay(ctx))
 	if d.RetryAt != nil && d.mayTakeTargets() {

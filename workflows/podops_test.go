@@ -54,8 +54,8 @@ func TestPlacesAreKept(t *testing.T) {
 	})
 }
 
-// A target that could not be injected is tried again when its pause is over, also when
-// nothing is observed.
+// A target whose injection failed is retried when its pause is over, also when nothing is
+// observed.
 func TestTargetsThatFailedAreTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	next := w.plan.CreateAt.Add(30 * time.Second)

@@ -11,9 +11,9 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// rule P13. A prober that does not end when it is told to has the only slot of
-// its task queue. Whatever ends a disruption, the very task that takes that in
-// asks for the cleaning, which is carried out beside the prober.
+// Rule P13: a prober that does not end when it is cancelled has the only slot of its task
+// queue. Even then, the task that ends a disruption starts the cleaning, which runs
+// beside the prober.
 func TestAFullProbeQueueDelaysNoCleaning(t *testing.T) {
 	s := newStageOf(t, temporalserver.Shared(t), 1)
 	s.guard()
@@ -43,7 +43,7 @@ func TestAFullProbeQueueDelaysNoCleaning(t *testing.T) {
 	wantCleanedAtOnce(t, waits.history(""), contract.SignalEnd)
 }
 
-// asked tells whether somebody was told to ask probes, and has begun to.
+// asked returns whether a prober was started, and whether it runs.
 func (s *stage) asked() (asked, started bool) {
 	s.Helper()
 	described, err := s.temporal.DescribeWorkflowExecution(s.Context(), s.id, "")
@@ -56,22 +56,22 @@ func (s *stage) asked() (asked, started bool) {
 	return false, false
 }
 
-// wantCleanedAtOnce checks that the first task after the last signal of a name
-// asked for a cleaning.
+// wantCleanedAtOnce checks that the first task after the last signal of a name started a
+// cleaning.
 func wantCleanedAtOnce(t *testing.T, events []*history.HistoryEvent, signal string) {
 	t.Helper()
-	told, task, by := int64(0), int64(0), int64(0)
+	signalled, task, by := int64(0), int64(0), int64(0)
 	for _, event := range events {
 		switch {
 		case event.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == signal:
-			told, task = event.EventId, 0
-		case event.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && told > 0 && task == 0:
+			signalled, task = event.EventId, 0
+		case event.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && signalled > 0 && task == 0:
 			task = event.EventId
 		case event.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == "CleanChaosPods" && by == 0:
 			by = event.GetActivityTaskScheduledEventAttributes().GetWorkflowTaskCompletedEventId()
 		}
 	}
-	if told == 0 || task == 0 || by != task {
-		t.Errorf("signal %s is event %d, the task that took it in %d, the one that asked for the cleaning %d", signal, told, task, by)
+	if signalled == 0 || task == 0 || by != task {
+		t.Errorf("signal %s is event %d, the task that took it in %d, the one that asked for the cleaning %d", signal, signalled, task, by)
 	}
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
-// prober has the probes of a steady state asked, phase after phase, and takes in what
-// they say.
+// prober runs the probes of a steady state, phase after phase, and receives their
+// results.
 type prober struct {
 	spec   v1beta1.SteadyState
 	course *steadystate.Course
-	// rules are those of activities.ProbeRulesNow when the plan was made.
+	// rules are the activities.ProbeRulesNow of the time when the plan was made.
 	rules int
-	// input says whose probes they are.
+	// input names the owner of the probes.
 	input activities.AskProbesInput
-	// lasts is how long phase During may, at most.
+	// lasts is how long phase During may last, at most.
 	lasts func(workflow.Context) time.Duration
-	// news is called when something is news.
-	news func(workflow.Context)
-	// lastWord is true while a prober of During has its last word to say.
+	// changed is called when a result has changed.
+	changed func(workflow.Context)
+	// lastWord is true while the final result of a prober of During is still to come.
 	lastWord bool
-	// missed is true once nobody asked for too long.
+	// missed is true once no prober reported for too long.
 	missed bool
-	// clock is how far behind the clock of the last prober is that was heard.
+	// clock is how far the clock of the last reporting prober is behind the workflow's.
 	clock struct {
 		session int
 		behind  time.Duration
 	}
 }
 
-// ask has the probes of the phase asked until ctx ends, in the background. Who
-// asks tells by signal what changes, and by its result that all succeed. One
-// whose worker dies or stops is followed by the next, which goes on with what it
-// left (rule P10). That it ends is not waited for (rule P13).
+// ask runs the probes of the phase in the background until ctx ends. A prober signals
+// each change, and its result is that all succeed. If its worker dies or stops, the next
+// prober continues from the last heartbeat (rule P10). The caller does not wait for the
+// end of a prober (rule P13).
 func (p *prober) ask(ctx workflow.Context) {
 	phase := p.course.Phase
 	if !p.spec.Asks(phase) {
@@ -48,50 +48,50 @@ func (p *prober) ask(ctx workflow.Context) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		in := p.input
 		in.Phase, in.Began = phase, p.course.Began
-		heard := workflow.Now(ctx) // when somebody was asking for sure
-		for unheard := 0; ctx.Err() == nil; {
+		lastAlive := workflow.Now(ctx) // when a prober was running for sure
+		for silent := 0; ctx.Err() == nil; {
 			in.Session, in.Lasted = p.course.Ask(), workflow.Now(ctx).Sub(p.course.Began)
 			if in.Resume != nil {
-				in.Idle = workflow.Now(ctx).Sub(heard)
+				in.Idle = workflow.Now(ctx).Sub(lastAlive)
 			}
-			var said activities.AskProbesResult
+			var result activities.AskProbesResult
 			last := phase == v1beta1.ProbeDuring && p.rules >= activities.ProbeRulesLastWord
 			p.lastWord = p.lastWord || last
 			future := workflow.ExecuteActivity(p.options(ctx, phase, last), a.AskProbes, in)
 			if phase == v1beta1.ProbeDuring {
-				p.miss(ctx, in.Session, future, heard.Add(blindLimit(p.spec)))
+				p.miss(ctx, in.Session, future, lastAlive.Add(blindLimit(p.spec)))
 			}
-			err := future.Get(ctx, &said)
+			err := future.Get(ctx, &result)
 			if last {
 				p.lastWord = false
-				p.course.CompareAtEnd(said.Probes)
+				p.course.CompareAtEnd(result.Probes)
 			}
 			switch {
 			case ctx.Err() != nil:
 				return
 			case err == nil:
-				p.hear(ctx, contract.ProbeTransition{Phase: phase, Session: in.Session, Seq: math.MaxInt64, Probes: said.Probes})
+				p.receive(ctx, contract.ProbeTransition{Phase: phase, Session: in.Session, Seq: math.MaxInt64, Probes: result.Probes})
 				return
 			}
 			workflow.GetLogger(ctx).Warn("who asked the probes ended", "phase", phase, "error", err)
-			unheard++
-			if p.course.HeardSession >= in.Session {
-				unheard, heard = 0, workflow.Now(ctx)
+			silent++
+			if p.course.LastSession >= in.Session {
+				silent, lastAlive = 0, workflow.Now(ctx)
 			}
 			if left := activities.SnapshotOf(err); left != nil {
-				in.Resume, unheard = left, 0
-				if beat := p.beatAt(in.Session, left.At, heard); beat.Before(heard) {
-					heard = beat
+				in.Resume, silent = left, 0
+				if beat := p.beatAt(in.Session, left.At, lastAlive); beat.Before(lastAlive) {
+					lastAlive = beat
 				}
 			}
-			if unheard > 0 && workflow.Sleep(ctx, probePause(unheard)) != nil {
+			if silent > 0 && workflow.Sleep(ctx, probePause(silent)) != nil {
 				return
 			}
 		}
 	})
 }
 
-// options are for asking the probes of a phase, once.
+// options are for one activity that asks the probes of a phase.
 func (p *prober) options(ctx workflow.Context, phase v1beta1.ProbePhase, lastWord bool) workflow.Context {
 	var lasts time.Duration
 	switch phase {
@@ -105,47 +105,46 @@ func (p *prober) options(ctx workflow.Context, phase v1beta1.ProbePhase, lastWor
 	return probeOptions(ctx, phase, lasts, lastWord)
 }
 
-// beatAt is when a prober gave its last sign of life, by the workflow's clock,
-// which that of the prober is ahead of or behind. One that was never heard gave
-// none that is known better than before.
-func (p *prober) beatAt(session int, theirs, heard time.Time) time.Time {
+// beatAt is when a prober gave its last sign of life, by the workflow's clock: the
+// prober's clock may be ahead or behind. A prober that never reported adds no later time
+// than is known.
+func (p *prober) beatAt(session int, theirs, lastAlive time.Time) time.Time {
 	if p.rules < activities.ProbeRulesOneClock {
 		return theirs
 	}
 	if p.clock.session != session {
-		return heard
+		return lastAlive
 	}
 	return theirs.Add(p.clock.behind)
 }
 
-// miss finds, in the background, that nobody has asked until a moment: no word has
-// come of the session, whether it was taken over by nobody or goes on somewhere
-// without a word (rule P11).
+// miss detects, in the background, that no prober has reported by a moment: no worker
+// took the session, or one runs it without any report (rule P11).
 func (p *prober) miss(ctx workflow.Context, session int, over workflow.Future, until time.Time) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		heard := func() bool { return p.course.HeardSession >= session || over.IsReady() }
-		known, err := awaitFor(ctx, max(until.Sub(workflow.Now(ctx)), 0), "wait for a prober of the steady state", heard)
+		reported := func() bool { return p.course.LastSession >= session || over.IsReady() }
+		known, err := awaitFor(ctx, max(until.Sub(workflow.Now(ctx)), 0), "wait for a prober of the steady state", reported)
 		if err == nil && !known && p.course.Phase == v1beta1.ProbeDuring {
 			p.missed = true
 			p.course.ProberLost(p.spec)
-			p.news(ctx)
+			p.changed(ctx)
 		}
 	})
 }
 
-// hear takes in what probes say, and how far behind the workflow's clock that of a
-// prober is, when it is heard first.
-func (p *prober) hear(ctx workflow.Context, told contract.ProbeTransition) {
-	if !told.At.IsZero() && told.Session > p.clock.session {
-		p.clock.session, p.clock.behind = told.Session, workflow.Now(ctx).Sub(told.At)
+// receive applies the results of probes. At the first report of a prober it notes how far
+// that prober's clock is behind the workflow's.
+func (p *prober) receive(ctx workflow.Context, transition contract.ProbeTransition) {
+	if !transition.At.IsZero() && transition.Session > p.clock.session {
+		p.clock.session, p.clock.behind = transition.Session, workflow.Now(ctx).Sub(transition.At)
 	}
-	if p.course.Hear(p.spec, told) {
-		p.news(ctx)
+	if p.course.Receive(p.spec, transition) {
+		p.changed(ctx)
 	}
 }
 
-// blindLimit is how long nobody may ask in phase During: no longer than the
-// probe that is the quickest to fail.
+// blindLimit is how long the probes may be without a prober in phase During: no longer
+// than the probe that is the quickest to fail.
 func blindLimit(spec v1beta1.SteadyState) time.Duration {
 	var limit time.Duration
 	for _, probe := range spec.Of(v1beta1.ProbeDuring) {

@@ -29,38 +29,43 @@ import (
 // After its end, deletion or expiry, eventually nothing with our mark remains
 // of a disruption on any node or in the API, and it stays so.
 //
-// What that means for the workflow is checked here, on the real workflow code,
-// with a model of the cluster in which everything may go wrong:
+// The test checks that on the real workflow code, with a model of the cluster
+// in which everything may go wrong:
 //
 //  1. Once the cleaning has begun nothing is created, nor chosen.
-//  2. The Disruption's finalizer goes only when no chaos pod is left.
-//  3. A chaos pod that failed to clean is let go only when a cleaner has
+//  2. The Disruption's finalizer is removed only when no chaos pod is left.
+//  3. A chaos pod that failed to clean is finalized only when a cleaner has
 //     cleaned, when its target is gone, or for a person who saw it.
-//  4. At the end nothing is left on a node but what a person released, and what
-//     the last status names.
-//  5. It ends; or it is stuck, and says so in status and search attribute, with
-//     the chaos pod and the reason, and ends when a person releases that.
-//  6. A new run knows of an end and a decision that the one before has taken in.
-//  7. A disruption that a probe must abort ends by itself, long before its
-//     duration is over, and says that this has ended it.
-//  8. What a worker creates that was given up long ago, after all of it, is
-//     found by a sweep, and cleaned by the same workflow.
-//  9. A disruption that is an operation on its targets disrupts none that is not
-//     given to it, gives none back that has a chaos pod, and leaves no label and
-//     no finalizer on any.
-//  10. A target that is disrupted is not given up: another disruption would take it.
+//  4. At the end nothing is left on a node except for what a person released,
+//     and what the last status names.
+//  5. The disruption ends. Or it is stuck: status and search attribute show that,
+//     with the chaos pod and the reason, and it ends when a person releases that.
+//  6. A new run knows of an end and a decision that the run before has received.
+//  7. A disruption that a probe must abort ends without a person, long before its
+//     duration is over, and reports the probe as the reason.
+//  8. If a worker whose activity has timed out creates something after the end, a
+//     sweep finds it, and the same workflow cleans it.
+//  9. A disruption that is an operation on its targets disrupts only targets that
+//     the driver gave. It ends no operation while the target has a chaos pod, and
+//     leaves no label and no finalizer on any.
+//  10. A disrupted target stays claimed: another disruption would take it.
 //
-// What may go wrong, at every write of every activity and while time passes:
-// a call fails; a worker dies before it, or before its answer arrives, so that
-// the activity is carried out again; a worker hangs, is given up, and goes on
-// later; the API server is away; a disruption is deleted, cancelled, edited; its
-// workflow is terminated and started again, or goes on in a new run; people
-// resume, rightly and wrongly; probes are lost, and who asks them dies; targets vanish, chaos pods are deleted, injectors
-// are killed, lie, hang, fail to clean, and so do cleaners.
+// At every write of every activity, and while time passes, this may go wrong:
 //
-// All trials in which one thing goes wrong are made, and so many at random in
-// which several do. A failure names what went wrong in the trial, made as
-// little as it can be, and how to make that trial again.
+//   - A call fails, or the API server is away.
+//   - A worker dies before the call, or before its answer arrives, so that the
+//     activity is carried out again.
+//   - A worker hangs, its activity times out, and it continues later.
+//   - A disruption is deleted, cancelled or edited. Its workflow is terminated and
+//     started again, or continues in a new run.
+//   - People resume, rightly and wrongly.
+//   - Probes are lost, and their prober dies.
+//   - Targets vanish and chaos pods are deleted.
+//   - Injectors and cleaners are killed, report wrongly, hang and fail to clean.
+//
+// The test makes all trials in which one thing goes wrong, and some at random in
+// which several do. A failure names what went wrong in the smallest such trial,
+// and how to repeat that trial.
 func TestPromise(t *testing.T) {
 	if graceOfChaosPods() == 0 {
 		t.Fatal("the template of chaos pods says no grace period: the model cannot do what the activities do")
@@ -99,7 +104,7 @@ func again(t *testing.T, trial string) {
 		t.Fatalf("-trial %q: no such scenario, or %v", trial, err)
 	}
 	made, wrong := attemptTrial(scenes[i], &faults{forced: d})
-	t.Logf("%s", made.told())
+	t.Logf("%s", made.list())
 	for _, what := range wrong {
 		t.Error(what)
 	}
@@ -117,7 +122,7 @@ var scenes = []scenario{
 	{name: "two of three", pods: 3, wanted: 2},
 	{name: "two, static, later", pods: 2, wanted: 2, static: true, delay: 40 * time.Second},
 	{name: "rejected", rejected: "count: must be positive"},
-	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, hears: true, happens: "a person deletes chaos pod of web-0"},
+	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, stopsAtOnce: true, happens: "a person deletes chaos pod of web-0"},
 	{name: "a probe is lost", pods: 2, wanted: 2, probes: true, lasts: 24 * time.Hour, happens: shopIsLost},
 	{name: "an operation", pods: 2, wanted: 1, operates: true},
 	{name: "an operation that is undone", pods: 1, wanted: 1, operates: true, held: true},
@@ -125,14 +130,14 @@ var scenes = []scenario{
 	{name: "injectors fail", pods: 2, wanted: 2, ends: 5, happens: "the injector of web-0 is killed"},
 }
 
-// attemptTrial is one trial from the first look to the last trace.
+// attemptTrial is one trial from its first step to its last trace.
 func attemptTrial(s scenario, c *faults) (*faults, []string) {
 	m := newCluster(s, c)
 	m.all()
 	return c, m.wrong
 }
 
-// all is a disruption's whole life: every run of its workflow, and what comes after.
+// all is a disruption's whole life: every run of its workflow, and the time after.
 func (c *cluster) all() {
 	clock := c.began
 	in := fresh()
@@ -158,7 +163,7 @@ func (c *cluster) runOnce(clock time.Time, in Input) (end time.Time, next *Input
 	suite.SetLogger(silentLog{})
 	c.env = suite.NewTestWorkflowEnvironment()
 	c.env.SetWorkerOptions(worker.Options{
-		Interceptors: []interceptor.WorkerInterceptor{&playedTemporal{c: c}}, DeadlockDetectionTimeout: time.Minute, // the machine may be busy
+		Interceptors: []interceptor.WorkerInterceptor{&playedTemporal{c: c}}, DeadlockDetectionTimeout: time.Minute,
 	})
 	c.env.SetStartTime(clock)
 	c.env.SetTestTimeout(time.Minute)
@@ -172,33 +177,33 @@ func (c *cluster) runOnce(clock time.Time, in Input) (end time.Time, next *Input
 		c.checkResult()
 	case errors.As(err, &again):
 		next = c.carriedOver(again)
-	case c.terminated && len(c.wrong) > 0: // it was given up
+	case c.terminated && len(c.wrong) > 0: // the trial was abandoned
 	case c.terminated && c.finalizer: // the bridge starts it again
 		c.run++
-		c.told, c.stuckShown = "", false
+		c.endedBy, c.stuckShown = "", false
 		f := fresh()
 		next = &f
-	case c.terminated: // nothing but a sweep knows of it
+	case c.terminated: // only a sweep knows of it
 	default:
 		c.violated("the workflow failed: %v", err)
 	}
 	return c.env.Now(), next
 }
 
-// carriedOver checks what a run gives to the next.
+// carriedOver checks the state that a run passes to the next.
 func (c *cluster) carriedOver(again *workflow.ContinueAsNewError) *Input {
 	var in Input
 	if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, &in); err != nil || in.Carried == nil {
 		c.violated("a new run is given %+v, %v", in, err)
 		return nil
 	}
-	if c.told != "" && in.Carried.Ending == "" {
-		c.violated("a new run does not know of %s", c.told)
+	if c.endedBy != "" && in.Carried.Ending == "" {
+		c.violated("a new run does not know of %s", c.endedBy)
 	}
 	return &in
 }
 
-// checkResult compares what the workflow says at its end with what there is.
+// checkResult compares the result of the workflow with the cluster.
 func (c *cluster) checkResult() {
 	var r Result
 	if err := c.env.GetWorkflowResult(&r); err != nil {
@@ -207,7 +212,7 @@ func (c *cluster) checkResult() {
 	if wrong := c.unexplained(r.NotVerified); len(wrong) > 0 {
 		c.violated("the result is %+v, and does not say that %v", r, wrong)
 	}
-	if c.told == "the lost probe" && !strings.HasPrefix(r.Ending, v1beta1.EndingAborted) {
+	if c.endedBy == "the lost probe" && !strings.HasPrefix(r.Ending, v1beta1.EndingAborted) {
 		c.violated("a probe was lost, and the result says %q", r.Ending)
 	}
 	if c.finalizer {
@@ -215,10 +220,10 @@ func (c *cluster) checkResult() {
 	}
 }
 
-// afterwards lets workers that were given up do what they still do, and wants
-// two sweeps to leave nothing, for good.
+// afterwards lets workers whose activities timed out finish their writes. It expects two
+// sweeps to leave nothing, for good.
 func (c *cluster) afterwards(clock time.Time) {
-	c.calm, c.mends, c.awayUntil, c.told = true, true, time.Time{}, ""
+	c.calm, c.repairs, c.awayUntil, c.endedBy = true, true, time.Time{}, ""
 	clear(c.tries)
 	for range 20 {
 		clock = clock.Add(time.Minute)
@@ -281,8 +286,8 @@ func (e *explorer) try(s scenario, name string, with func() *faults, then func(*
 	})
 }
 
-// report makes a failure as little as it can be. Of failures that say the same
-// one is enough.
+// report makes a failure as small as it can be. Of failures with the same text one is
+// enough.
 func (e *explorer) report(s scenario, name string, made *faults) {
 	least := shrunk(made.deviations(), func(d deviations) bool {
 		_, wrong := attemptTrial(s, &faults{forced: d})
@@ -297,10 +302,10 @@ func (e *explorer) report(s scenario, name string, made *faults) {
 	}
 	e.failed[least.String()] = true
 	e.Errorf("%s, %s:\n%s\n%s\nagain: go test ./workflows -run TestPromise -trial %q",
-		s.name, name, made.told(), strings.Join(wrong, "\n"), s.name+":"+least.String())
+		s.name, name, made.list(), strings.Join(wrong, "\n"), s.name+":"+least.String())
 }
 
-// silentLog keeps the workflow from talking into the test's output.
+// silentLog keeps the workflow's log out of the test's output.
 type silentLog struct{}
 
 func (silentLog) Debug(string, ...any) {}

@@ -12,15 +12,16 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// playedProber is what a stage's AskProbes finds: all is steady, but for what is said here.
+// playedProber is the result of a stage's AskProbes: all is steady, except for these
+// fields.
 type playedProber struct {
 	// closed fails Before.
 	closed bool
 	// lost fails During once it is closed.
 	lost chan struct{}
-	// dies stops the first prober of During from being heard of.
+	// dies stops the first prober of During before its first report.
 	dies bool
-	// deaf is true for a prober of During that does not end when it is told to.
+	// deaf is true for a prober of During that does not end when it is cancelled.
 	deaf bool
 	// compared is what the prober of During has counted in the end.
 	compared *contract.Comparison
@@ -33,29 +34,29 @@ func (s *stage) guard() {
 	s.prober.lost = make(chan struct{})
 }
 
-// said is what the workflow knows of its probes.
-func (s *stage) said() string { return fmt.Sprintf("%+v", s.state().Steady) }
+// known is what the workflow knows of its probes.
+func (s *stage) known() string { return fmt.Sprintf("%+v", s.state().Steady) }
 
-// askProbes is AskProbes on a stage: it tells, heartbeats and ends as the real one.
+// askProbes is AskProbes on a stage: it signals, heartbeats and ends as the real one.
 func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (activities.AskProbesResult, error) {
 	ask, seq := s.prober, int64(0)
-	tell := func(state v1beta1.ProbeState, text string) []contract.ProbeReport {
+	send := func(state v1beta1.ProbeState, text string) []contract.ProbeReport {
 		seq++
-		told := []contract.ProbeReport{{Name: "shop", State: state, Heard: true, Text: text, Since: time.Now()}}
-		transition := contract.ProbeTransition{Phase: in.Phase, Session: in.Session, Seq: seq, At: time.Now(), Probes: told}
+		reports := []contract.ProbeReport{{Name: "shop", State: state, Answered: true, Text: text, Since: time.Now()}}
+		transition := contract.ProbeTransition{Phase: in.Phase, Session: in.Session, Seq: seq, At: time.Now(), Probes: reports}
 		_ = activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", contract.SignalProbe, transition)
-		return told
+		return reports
 	}
 	switch {
 	case in.Phase == v1beta1.ProbeBefore && ask.closed:
-		tell(v1beta1.ProbeFailure, "status 503")
+		send(v1beta1.ProbeFailure, "status 503")
 		return activities.AskProbesResult{}, wait(ctx, nil)
 	case in.Phase != v1beta1.ProbeDuring:
-		return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Heard: true, Text: "status 200", Since: time.Now()}}}, nil
+		return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200", Since: time.Now()}}}, nil
 	}
-	told := tell(v1beta1.ProbeSuccess, "status 200")
+	reports := send(v1beta1.ProbeSuccess, "status 200")
 	if ask.dies && in.Resume == nil {
-		activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: told})
+		activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: reports})
 		<-s.Context().Done()
 		return activities.AskProbesResult{}, ctx.Err()
 	}
@@ -67,12 +68,12 @@ func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (ac
 	for {
 		select {
 		case <-ask.lost:
-			ask.lost, told = nil, tell(v1beta1.ProbeFailure, "status 503")
+			ask.lost, reports = nil, send(v1beta1.ProbeFailure, "status 503")
 		case <-ended:
-			told[0].Comparison = ask.compared
-			return activities.AskProbesResult{Probes: told}, nil
+			reports[0].Comparison = ask.compared
+			return activities.AskProbesResult{Probes: reports}, nil
 		case <-tick.C:
-			activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: told})
+			activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: reports})
 		}
 	}
 }

@@ -21,16 +21,17 @@ type playedScenario struct {
 	guarded bool
 	// refused is why no disruption can be created.
 	refused string
-	// begun are the names of those that were, over how some of them ended.
+	// begun are the names of the disruptions that were created, over how some of them ended.
 	begun []string
 	over  map[string]v1beta1.ScenarioRun
 	last  v1beta1.DisruptionScenarioStatus
 }
 
-// runsOfScenarios goes every way that a scenario can, on a real Temporal.
+// runsOfScenarios takes every path of a scenario, on a real Temporal.
 func runsOfScenarios(s *stage) {
 	passed, failed := []v1beta1.Verdict{v1beta1.VerdictPassed}, []v1beta1.Verdict{v1beta1.VerdictFailed}
-	// A step that waits tells so first: where that takes longer than the wait there is no timer.
+	// A step that waits reports first: if that takes longer than the wait, there is no
+	// timer.
 	s.perform("scenario-branched", playedScenario{steps: []scenarios.Step{
 		{Name: "a", Disruptions: 2, Continues: true}, {Name: "rest", Wait: 10 * time.Second}, {Name: "look", Approval: "is the shop open?"},
 		{Name: "b", Disruptions: 1, When: &v1beta1.ScenarioCondition{Step: "a", Verdict: failed}},
@@ -81,7 +82,7 @@ func (s *stage) perform(name string, played playedScenario, meanwhile func(), wa
 	s.keep(name, "")
 }
 
-// settle lets a disruption be over once it has begun, and tells the workflow so.
+// settle ends a disruption once it has begun, and signals that to the workflow.
 func (s *stage) settle(name string, verdict v1beta1.Verdict) {
 	s.Helper()
 	s.eventually(name+" begins", func() bool { return s.hasBegun(name) })

@@ -36,13 +36,13 @@ const (
 	earlierRun = "an earlier workflow began it"
 )
 
-// hanging is a chaos pod that does not end: stuck as soon as it was waited for.
+// hanging is a chaos pod that does not end: stuck after the first wait.
 var hanging = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
 	Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Waiting, Why: "the chaos pod is still running",
 }}}
 
-// walks are the ways a disruption may go that real clusters seldom take: each
-// ends, and its history is one of test/histories.
+// walks are paths of a disruption that real clusters seldom take: each ends, and its
+// history is one of test/histories.
 var walks = map[string]func(s *stage){
 	"several-shards": func(s *stage) {
 		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
@@ -72,7 +72,7 @@ var walks = map[string]func(s *stage){
 	},
 	"cancelled-while-creating": func(s *stage) {
 		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
-		s.creating = make(chan struct{}) // a worker hears of the cancellation
+		s.creating = make(chan struct{}) // until a worker learns of the cancellation
 		s.begin()
 		s.enters(v1beta1.PhaseInjecting)
 		s.must(s.temporal.CancelWorkflow(s.Context(), s.id, ""))
@@ -206,7 +206,7 @@ var walks = map[string]func(s *stage){
 	},
 	"cancelled-while-replacing": func(s *stage) {
 		s.replaces()
-		s.creating = make(chan struct{}) // a worker hears of the cancellation
+		s.creating = make(chan struct{}) // until a worker learns of the cancellation
 		s.begin()
 		s.enters(v1beta1.PhaseInjecting)
 		s.must(s.temporal.CancelWorkflow(s.Context(), s.id, ""))
@@ -304,7 +304,7 @@ var walks = map[string]func(s *stage){
 		s.plan.SteadyState.Probes[0].OnFailure = v1beta1.ProbeRecord
 		s.beginAndHold()
 		close(s.prober.lost)
-		s.eventually("the loss is known", func() bool { return strings.Contains(s.said(), "status 503") })
+		s.eventually("the loss is known", func() bool { return strings.Contains(s.known(), "status 503") })
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
 		s.result()
 	},
@@ -333,15 +333,15 @@ var walks = map[string]func(s *stage){
 		s.guard()
 		s.prober.dies = true
 		s.beginAndHold()
-		s.eventually("another session is heard", func() bool { return s.state().Steady.HeardSession == 3 })
+		s.eventually("another session is heard", func() bool { return s.state().Steady.LastSession == 3 })
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
 		s.result()
 	},
-	// Nobody ever answers, and one notification cannot be started, as somebody has its
-	// ID: the disruption neither waits for it nor ends otherwise.
+	// The recipient never answers. One notification cannot be started, as another workflow
+	// has its ID: the disruption does not wait for it, and ends as usual.
 	"notified": func(s *stage) {
 		s.notifies(func(ctx context.Context, _ notify.Delivery) error { <-ctx.Done(); return ctx.Err() })
-		s.takesID(contract.NotificationID(ref, toldBegan, 1))
+		s.takesID(contract.NotificationID(ref, reasonBegan, 1))
 		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
@@ -358,7 +358,7 @@ var walks = map[string]func(s *stage){
 		s.eventually("it is told", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return slices.Contains(s.heard, contract.NotificationID(ref, toldRejected, 1))
+			return slices.Contains(s.notified, contract.NotificationID(ref, reasonRejected, 1))
 		})
 		s.wantNotifications("rejected-1")
 	},
@@ -368,8 +368,8 @@ var walks = map[string]func(s *stage){
 	},
 }
 
-// Each walk ends, and its history has the paths that it is there for. With
-// -record the histories are kept.
+// Each walk ends, and its history has the paths that it is there for. With -record the
+// histories are kept.
 func TestEveryPathIsWalked(t *testing.T) {
 	server := temporalserver.New(t).Start()
 	for _, file := range histories.Files {
@@ -389,14 +389,14 @@ func TestEveryPathIsWalked(t *testing.T) {
 	t.Run("scenarios", func(t *testing.T) { runsOfScenarios(newStage(t, server)) })
 }
 
-// runsOfCrons starts them by a schedule, as they ever are.
+// runsOfCrons starts runs by a schedule, as in production.
 func runsOfCrons(s *stage) {
 	s.cron("cron-began", crons.Begun{Reason: crons.Began, Message: "its disruption was created", UID: "u1"})
 	s.cron("cron-held", crons.Begun{Reason: crons.EmergencyStop, Message: fireStop})
 	s.release("rollout-began", crons.Begun{Reason: crons.Began, Message: "its disruption was created", UID: "u1"})
 }
 
-// release runs the one of a rollout to its end, and keeps its history.
+// release runs a rollout's run to its end, and keeps its history.
 func (s *stage) release(name string, begun crons.Begun) {
 	s.Helper()
 	s.begun = begun
@@ -410,7 +410,7 @@ func (s *stage) release(name string, begun crons.Begun) {
 	s.keep(name, "")
 }
 
-// cron runs one to its end, and keeps its history.
+// cron runs a DisruptionCron's run to its end, and keeps its history.
 func (s *stage) cron(name string, begun crons.Begun) {
 	s.Helper()
 	s.begun = begun
@@ -461,8 +461,8 @@ func (s *stage) sweep(want error) {
 	}
 }
 
-// keep wants the paths of its file in the history of a run, the last if it has
-// no name, and writes it with -record.
+// keep expects the paths of its file in the history of a run, the last run if it has no
+// name, and writes it with -record.
 func (s *stage) keep(name, run string) {
 	s.Helper()
 	all := &history.History{Events: s.history(run)}
@@ -479,9 +479,9 @@ func (s *stage) keep(name, run string) {
 	}
 }
 
-// shorten takes out of a history what fill put in to make it long, and puts back
-// the times that a stage did not wait for. The workflow refuses these signals
-// whatever they say.
+// shorten removes from a history what fill added to make it long, and restores the times
+// that a stage did not wait for. The workflow refuses these signals whatever they
+// contain.
 func shorten(events []*history.HistoryEvent) []*history.HistoryEvent {
 	short, _ := converter.GetDefaultDataConverter().ToPayloads(contract.Resume{Action: "nonsense", Reason: "a megabyte, until it was recorded"})
 	for _, event := range events {
@@ -527,7 +527,7 @@ func (s *stage) beginAndEnd() {
 	s.end()
 }
 
-// failures says how often an activity fails, by its name.
+// failures is how often an activity fails, by its name.
 func failures(pairs ...any) map[string]*atomic.Int64 {
 	fails := map[string]*atomic.Int64{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -538,7 +538,7 @@ func failures(pairs ...any) map[string]*atomic.Int64 {
 	return fails
 }
 
-// may fails an activity as often as it is to fail.
+// may fails an activity as often as failures demands.
 func (s *stage) may(ctx context.Context, name string) error {
 	if s.broken == name {
 		return temporal.NewNonRetryableApplicationError("the record is broken", "Internal", nil)

@@ -22,10 +22,10 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// TestReplay replays what real disruptions went through on a real cluster: a
-// change of the workflow that running disruptions would not survive fails here
-// (rule T3). Each directory is the generation of one release, see
-// docs/upgrades.md; test/histories lists them and who records each.
+// TestReplay replays what real disruptions went through on a real cluster: a change of
+// the workflow that running disruptions would not survive fails here (rule T3). Each
+// directory is the generation of one release, see docs/upgrades.md; test/histories lists
+// them and the recorder of each.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/histories/*/*.json")
 	if err != nil {
@@ -55,8 +55,8 @@ func registerAll(replayer worker.WorkflowReplayer) {
 	replayer.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 }
 
-// What a recording lost no replay would tell: each history has the paths that it
-// is there for, in the newest generation that has it.
+// A replay cannot find what a recording lost: each history has the paths that it is there
+// for, in the newest generation that has it.
 func TestHistoriesHaveTheirPaths(t *testing.T) {
 	for _, file := range histories.Files {
 		t.Run(file.Name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func readHistory(t *testing.T, path string) *history.History {
 	return all
 }
 
-// A replay tells a change of the workflow's commands that asks for no version from
-// one that does (rule T3): without this TestReplay could not fail.
+// A replay distinguishes a change of the workflow's commands without a version from one
+// that has a version (rule T3): without this TestReplay could not fail.
 func TestAnUnguardedChangeIsFound(t *testing.T) {
 	const change = "wait a second before all else"
 	unguarded := func(ctx workflow.Context, in Input) (Result, error) {
@@ -109,7 +109,7 @@ func TestAnUnguardedChangeIsFound(t *testing.T) {
 		}
 		return unguarded(ctx, in)
 	}
-	file := filepath.Join("testdata", "histories", "1", "expired.json") // of the first release, or of before it
+	file := filepath.Join("testdata", "histories", "1", "expired.json") // of the first release
 	replay := func(disruption any) error {
 		replayer := worker.NewWorkflowReplayer()
 		replayer.RegisterWorkflowWithOptions(disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
@@ -147,8 +147,8 @@ func TestReleasedHistoriesStay(t *testing.T) {
 	})
 }
 
-// changedReleases are the files of released generations, which are the first so many,
-// that are not as they were, and sums of one that is not released.
+// changedReleases are the files of the first released generations that have changed, and
+// sums of a generation that is not released.
 func changedReleases(t *testing.T, directory string, released int) (changed []string) {
 	t.Helper()
 	for generation := 1; ; generation++ {
@@ -168,7 +168,7 @@ func changedReleases(t *testing.T, directory string, released int) (changed []st
 	}
 }
 
-// changedSince lists the histories of a directory that are not those of the sums.
+// changedSince lists the histories of a directory that differ from the sums.
 func changedSince(directory, sums string) (wrong []string) {
 	want := map[string]string{}
 	for line := range strings.Lines(sums) {

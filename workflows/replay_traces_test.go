@@ -18,12 +18,12 @@ import (
 	"github.com/squall-chaos/squall/workflows/traces"
 )
 
-// Traces change nothing of a workflow: every recorded history replays with them
-// switched on, with and without the header of whoever traced its start, and with
-// that header where they are off. A replay tells nobody anything.
+// Traces change nothing of a workflow: every recorded history replays with them switched
+// on, with and without the header of the program that traced its start, and with that
+// header where they are off. A replay sends no spans.
 func TestReplayWithTraces(t *testing.T) {
-	var told atomic.Int64
-	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { told.Add(1) }))
+	var exported atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { exported.Add(1) }))
 	t.Cleanup(collector.Close)
 	tracing, err := traces.New("test", settings.Traces{Endpoint: collector.URL, PlainText: true, Sampling: 1}, zap.NewNop())
 	if err != nil {
@@ -59,7 +59,7 @@ func TestReplayWithTraces(t *testing.T) {
 		replay()
 	}
 	tracing.Close()
-	if told.Load() > 0 {
-		t.Errorf("replays were told %d times, want never", told.Load())
+	if exported.Load() > 0 {
+		t.Errorf("replays were exported %d times, want never", exported.Load())
 	}
 }

@@ -25,32 +25,32 @@ type ScenarioResult struct {
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 }
 
-// steps is a scenario that is carried out.
+// steps is the run of a scenario.
 type steps struct {
 	ref    contract.ScenarioRef
 	plan   scenarios.Plan
 	status v1beta1.DisruptionScenarioStatus
-	// told is true when a disruption may be over that was not when it was looked at.
-	told bool
-	// stopped is why no further step is done; ended is true when somebody wants what
-	// goes on to end too.
+	// runsChanged is true when a disruption may have ended since the last read.
+	runsChanged bool
+	// stopped is why no further step is done. ended is true when the running step has to end
+	// too.
 	stopped string
 	ended   bool
-	// prober asks the probes of the whole run, and stopGuard ends those of phase During;
-	// nil without. aborted is true when they end it.
+	// prober asks the probes of the whole run, and stopGuard ends those of phase During; nil
+	// without probes. aborted is true when the probes end the scenario.
 	prober    *prober
 	stopGuard workflow.CancelFunc
 	aborted   bool
-	// writing is held by who writes status.
+	// writing is held while status is written.
 	writing workflow.Mutex
 }
 
-// Scenario does the steps of a DisruptionScenario one after the other. Its
-// disruptions have workflows of their own, which clean, and need nothing of this
-// one. Nothing is asked or written while nothing happens.
+// Scenario does the steps of a DisruptionScenario one after the other. Its disruptions
+// have workflows of their own, which clean, and need nothing of this one. The workflow
+// asks and writes nothing while nothing happens.
 func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, error) {
 	s := &steps{ref: in.Scenario, writing: workflow.NewMutex(ctx)}
-	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation ends its disruptions first
+	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation ends the disruptions first
 	if err := s.listen(ctx, free); err != nil {
 		return ScenarioResult{}, err
 	}
@@ -63,7 +63,7 @@ func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, 
 	s.status = s.plan.Status
 	if s.plan.Rejected != "" {
 		s.status.Phase, s.status.Message = v1beta1.ScenarioRejected, s.plan.Rejected
-		s.tell(free, v1beta1.NotificationError, toldRejected, "Nothing is done: "+s.plan.Rejected, 1)
+		s.notify(free, v1beta1.NotificationError, reasonRejected, "Nothing is done: "+s.plan.Rejected, 1)
 		return ScenarioResult{Summary: "rejected: " + s.plan.Rejected}, s.report(free)
 	}
 	if err := s.beginGuard(free); err != nil {
@@ -80,8 +80,8 @@ func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, 
 	return s.finish(free)
 }
 
-// underWay is true for a step that another workflow began, before somebody terminated
-// it: whoever is told to stop before it comes to the step has to end it all the same.
+// underWay is true for a step that an earlier workflow began before it was terminated. A
+// stopped scenario still has to end such a step.
 func (s *steps) underWay(i int) bool {
 	return i < len(s.status.Steps) && (s.status.Steps[i].EndedAt == nil || i+1 < len(s.status.Steps))
 }
@@ -93,7 +93,7 @@ func (s *steps) do(ctx workflow.Context, i int) error {
 		s.status.Steps = append(s.status.Steps, v1beta1.ScenarioStepStatus{Name: step.Name, StartedAt: now(ctx)})
 	}
 	at := &s.status.Steps[i]
-	if at.EndedAt != nil { // another workflow did it, before somebody terminated it
+	if at.EndedAt != nil { // an earlier workflow did it, before it was terminated
 		s.judge(step, at)
 		return nil
 	}
@@ -121,11 +121,11 @@ func (s *steps) do(ctx workflow.Context, i int) error {
 	return nil
 }
 
-// disrupt begins the disruptions of a step side by side, and waits until all of them
-// are over.
+// disrupt begins the disruptions of a step side by side, and waits until all of them have
+// ended.
 func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepStatus) error {
-	// Before the first of them exists status has the step: who goes on after a
-	// termination looks for them.
+	// The step is in status before its first disruption exists: after a termination, the
+	// next workflow searches for its disruptions.
 	if err := s.enter(ctx, at, v1beta1.ScenarioRunning, "Begins its disruptions."); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 				return err
 			}
 		}
-		s.told = false
+		s.runsChanged = false
 		looks := requiredOptions(ctx, "see which disruptions of "+at.Name+" are over")
 		if err := workflow.ExecuteActivity(looks, play.SeeRuns, scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, &at.Disruptions); err != nil {
 			return err
@@ -157,13 +157,13 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 			at.Verdict = verdictOf(at.Disruptions, begun.Stopped != "")
 			return nil
 		}
-		if err := workflow.Await(ctx, func() bool { return s.told || s.ended && !asked }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return s.runsChanged || s.ended && !asked }); err != nil {
 			return err
 		}
 	}
 }
 
-// endRuns deletes those disruptions of a step that go on.
+// endRuns deletes the disruptions of a step that have not ended.
 func (s *steps) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStatus) error {
 	if err := s.enter(ctx, at, v1beta1.ScenarioStopping, "Its disruptions are deleted: "+s.stopped+"."); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (s *steps) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStatus) er
 		scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, nil)
 }
 
-// wait lets time pass, counted from when the step began.
+// wait waits for a time that counts from when the step began.
 func (s *steps) wait(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
 	until := at.StartedAt.Add(step.Wait)
 	if err := s.enter(ctx, at, v1beta1.ScenarioWaiting, "Waits until "+clock(until)+"."); err != nil {
@@ -192,12 +192,12 @@ func (s *steps) suspend(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 	if err := s.enter(ctx, at, v1beta1.ScenarioSuspended, waits); err != nil {
 		return err
 	}
-	s.tell(ctx, v1beta1.NotificationWarning, toldApproval,
+	s.notify(ctx, v1beta1.NotificationWarning, reasonApproval,
 		fmt.Sprintf("%s To approve: squall -n %s approve %s %s", sentenceOf(waits), s.ref.Namespace, s.ref.Name, step.Name), i+1)
 	return workflow.Await(ctx, func() bool { return at.ApprovedBy != "" || s.ended })
 }
 
-// sentenceOf is what somebody wrote, with a full stop if it has none.
+// sentenceOf adds a full stop to a text that has none.
 func sentenceOf(text string) string {
 	text = strings.TrimSpace(text)
 	if strings.HasSuffix(text, ".") || strings.HasSuffix(text, "?") || strings.HasSuffix(text, "!") {
@@ -206,7 +206,7 @@ func sentenceOf(text string) string {
 	return text + "."
 }
 
-// end lets no further step begin, and asks that what goes on ends.
+// end lets no further step begin, and makes the running step end.
 func (s *steps) end(why string) {
 	s.ended = true
 	if s.stopped == "" {
@@ -214,14 +214,14 @@ func (s *steps) end(why string) {
 	}
 }
 
-// judge says whether the next step follows.
+// judge stops the scenario after a step that did not pass, unless the step continues.
 func (s *steps) judge(step scenarios.Step, at *v1beta1.ScenarioStepStatus) {
 	if s.stopped == "" && step.Disruptions > 0 && at.Verdict != v1beta1.VerdictPassed && !step.Continues {
 		s.stopped = fmt.Sprintf("step %s is %s, and its onFailure is not Continue", at.Name, at.Verdict)
 	}
 }
 
-// finish says how it went.
+// finish writes the result.
 func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 	s.status.Phase, s.status.Step, s.status.Message = v1beta1.ScenarioFinished, "", "All steps are done."
 	if s.stopped != "" {
@@ -241,15 +241,15 @@ func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 	if s.status.Verdict != v1beta1.VerdictPassed {
 		kind = v1beta1.NotificationWarning
 	}
-	s.tell(ctx, kind, toldFinished, s.status.Message, 1)
+	s.notify(ctx, kind, reasonFinished, s.status.Message, 1)
 	return ScenarioResult{Summary: s.status.Message, Verdict: s.status.Verdict}, s.report(ctx)
 }
 
-// tell starts the notification of what has just happened, if anybody wants to hear of it.
-// It never fails. One that another workflow of the scenario started is not started again:
-// nth is the same then. Without an audience, as every older plan is, it does nothing, so
-// it needs no version.
-func (s *steps) tell(ctx workflow.Context, kind v1beta1.NotificationType, reason, message string, nth int) {
+// notify starts a notification of a change, if the plan asks for notifications of this
+// type. It never fails. A notification with the same nth, which an earlier workflow of
+// the scenario started, is not started again. Without recipients, as in every older plan,
+// it does nothing, so it needs no version.
+func (s *steps) notify(ctx workflow.Context, kind v1beta1.NotificationType, reason, message string, nth int) {
 	to := s.plan.Notify.Of(kind)
 	if len(to) == 0 {
 		return
@@ -262,7 +262,7 @@ func (s *steps) tell(ctx workflow.Context, kind v1beta1.NotificationType, reason
 	}}), id)
 }
 
-// enter says what a step waits for, in its status and on the workflow's page.
+// enter shows what a step waits for, in its status and on the workflow's page.
 func (s *steps) enter(ctx workflow.Context, at *v1beta1.ScenarioStepStatus, phase v1beta1.ScenarioPhase, message string) error {
 	at.Phase, s.status.Phase, s.status.Message = phase, phase, message
 	return s.report(ctx)
@@ -274,15 +274,15 @@ func (s *steps) report(ctx workflow.Context) error {
 	}
 	defer s.writing.Unlock()
 	if s.prober != nil {
-		said := s.prober.course.Status(s.prober.spec, s.status.Phase.Over(), workflow.Now(ctx))
-		s.status.SteadyState = &said
+		steady := s.prober.course.Status(s.prober.spec, s.status.Phase.Over(), workflow.Now(ctx))
+		s.status.SteadyState = &steady
 	}
 	workflow.SetCurrentDetails(ctx, s.details())
 	in := scenarios.ReportInput{Scenario: s.ref, Status: *s.status.DeepCopy()}
 	return workflow.ExecuteActivity(requiredOptions(ctx, "write status: "+string(s.status.Phase)), play.ReportScenario, in).Get(ctx, nil)
 }
 
-// listen takes in signals and updates for as long as it lasts.
+// listen handles signals and updates for as long as the workflow runs.
 func (s *steps) listen(ctx, free workflow.Context) error {
 	settled := workflow.GetSignalChannelWithOptions(ctx, contract.SignalSettled, workflow.SignalChannelOptions{
 		Description: "Sent by the controller: a disruption of the scenario is over."})
@@ -294,11 +294,11 @@ func (s *steps) listen(ctx, free workflow.Context) error {
 		Description: "Sent by who asks the probes: what changed."})
 	workflow.Go(free, func(ctx workflow.Context) {
 		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len()+probe.Len() > 0 }) == nil {
-			each(settled, func(any) { s.told = true })
+			each(settled, func(any) { s.runsChanged = true })
 			each(end, func(end any) { s.end(cmp.Or(reasonOf(end), "the scenario was deleted or ended")) })
-			each(probe, func(told contract.ProbeTransition) {
+			each(probe, func(transition contract.ProbeTransition) {
 				if s.prober != nil {
-					s.prober.hear(ctx, told)
+					s.prober.receive(ctx, transition)
 				}
 			})
 			each(approve, func(a contract.Approval) {
@@ -329,7 +329,7 @@ func (s *steps) approve(a contract.Approval) error {
 	return nil
 }
 
-// checkApproval says what is wrong with an approval, for the dialog it came from.
+// checkApproval returns an error about a wrong approval, for the dialog it came from.
 func (s *steps) checkApproval(a contract.Approval) error {
 	if s.status.Phase != v1beta1.ScenarioSuspended || s.status.Step != a.Step {
 		return fmt.Errorf("step %q does not wait for an approval", a.Step)
@@ -352,7 +352,7 @@ func allOver(runs []v1beta1.ScenarioRun) bool {
 	return true
 }
 
-// verdictOf is the worst of disruptions that are over.
+// verdictOf is the worst verdict of disruptions that have ended.
 func verdictOf(runs []v1beta1.ScenarioRun, incomplete bool) v1beta1.Verdict {
 	worst := v1beta1.VerdictPassed
 	if incomplete {
@@ -364,7 +364,7 @@ func verdictOf(runs []v1beta1.ScenarioRun, incomplete bool) v1beta1.Verdict {
 	return worst
 }
 
-// now is the time of the workflow, as status keeps it.
+// now is the time of the workflow, in the precision of status.
 func now(ctx workflow.Context) metav1.Time {
 	return metav1.NewTime(workflow.Now(ctx).UTC().Truncate(time.Second))
 }
@@ -378,7 +378,7 @@ func (s *steps) details() string {
 	return page
 }
 
-// scenarioDetails is what that page says of the steps: markdown.
+// scenarioDetails is the part of that page about the steps: markdown.
 func scenarioDetails(ref contract.ScenarioRef, status v1beta1.DisruptionScenarioStatus) string {
 	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", cell(status.Message), "",
 		fmt.Sprintf("`kubectl -n %s describe discenario %s` shows all of it.", ref.Namespace, ref.Name)}

@@ -11,16 +11,17 @@ import (
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
-// The steady state of a whole scenario: probes that let its first step begin, end what
-// runs, and judge it. No older plan has one, and without one nothing here does
-// anything: it needs no version.
+// This file has the steady state of a whole scenario: probes that let its first step
+// begin, end what runs, and judge it. No older plan has one, and without one nothing here
+// does anything: it needs no version.
 
-// longestScenario is how long the probes of phase During are asked at most. Nothing
-// else bounds the time a person takes to approve.
+// longestScenario is how long the probes of phase During are asked at most. Nothing else
+// bounds the time a person takes to approve.
 const longestScenario = 366 * 24 * time.Hour
 
-// beginGuard waits until the probes of phase Before succeed, and then until those of
-// phase During are asked. A scenario that another workflow began is guarded only.
+// beginGuard waits until the probes of phase Before succeed, and then until a prober asks
+// those of phase During. It skips the wait for Before if an earlier workflow began the
+// scenario.
 func (s *steps) beginGuard(ctx workflow.Context) error {
 	if s.plan.SteadyState == nil {
 		return nil
@@ -28,7 +29,7 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 	s.prober = &prober{
 		spec: *s.plan.SteadyState, course: &steadystate.Course{}, rules: activities.ProbeRulesOneClock,
 		input: activities.AskProbesInput{Scenario: &s.ref},
-		lasts: func(workflow.Context) time.Duration { return longestScenario }, news: s.steadyNews,
+		lasts: func(workflow.Context) time.Duration { return longestScenario }, changed: s.steadyStateChanged,
 	}
 	course, spec := s.prober.course, s.prober.spec
 	if len(s.status.Steps) == 0 {
@@ -43,8 +44,8 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 	return workflow.Await(ctx, func() bool { return course.Asking(spec) || s.prober.missed || s.ended })
 }
 
-// passGate waits until the probes let the first step begin. If they do not in time no
-// step does.
+// passGate waits until the probes let the first step begin. If they do not succeed in
+// time, no step begins.
 func (s *steps) passGate(ctx workflow.Context) error {
 	course, spec := s.prober.course, s.prober.spec
 	open, err := s.awaitPhase(ctx, v1beta1.ProbeBefore, spec.GateTimeout(), "the steady state: no step begins before the probes succeed")
@@ -54,9 +55,9 @@ func (s *steps) passGate(ctx workflow.Context) error {
 	return err
 }
 
-// awaitRecovery ends phase During, and waits until the probes of phase After succeed,
-// or their time is over. Nobody waits for what did not begin, nor if somebody wants
-// that the scenario ends.
+// awaitRecovery ends phase During, and waits until the probes of phase After succeed, or
+// their time is over. It does not wait if no disruption began, or if a person ended the
+// scenario.
 func (s *steps) awaitRecovery(ctx workflow.Context) error {
 	if s.stopGuard == nil {
 		return nil
@@ -65,15 +66,15 @@ func (s *steps) awaitRecovery(ctx workflow.Context) error {
 	s.stopGuard()
 	course.End(spec, false)
 	course.Injected = s.disturbed() || s.stopped == ""
-	if !s.disturbed() || s.hurried() {
+	if !s.disturbed() || s.skipsRecovery() {
 		return nil
 	}
 	_, err := s.awaitPhase(ctx, v1beta1.ProbeAfter, spec.RecoveryTimeout(), "the steady state: is it back?")
 	return err
 }
 
-// awaitPhase has the probes of a phase asked until all of them succeed, their time is
-// over, or nobody waits any more.
+// awaitPhase asks the probes of a phase until all of them succeed, their time is over, or
+// a person ends the scenario.
 func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patience time.Duration, summary string) (reached bool, err error) {
 	course, spec := s.prober.course, s.prober.spec
 	course.Begin(spec, phase, workflow.Now(ctx))
@@ -88,25 +89,25 @@ func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patie
 	asking, stop := workflow.WithCancel(ctx)
 	defer stop()
 	s.prober.ask(asking)
-	if _, err := awaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || s.hurried() }); err != nil {
+	if _, err := awaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || s.skipsRecovery() }); err != nil {
 		return false, err
 	}
 	reached = course.Reached(spec)
-	course.End(spec, !s.hurried())
+	course.End(spec, !s.skipsRecovery())
 	return reached, nil
 }
 
-// hurried is true when somebody, and not a probe, wants that the scenario ends.
-func (s *steps) hurried() bool { return s.ended && !s.aborted }
+// skipsRecovery is true when a person, and not a probe, ended the scenario.
+func (s *steps) skipsRecovery() bool { return s.ended && !s.aborted }
 
 // disturbed is true once a disruption began.
 func (s *steps) disturbed() bool {
 	return slices.ContainsFunc(s.status.Steps, func(at v1beta1.ScenarioStepStatus) bool { return len(at.Disruptions) > 0 })
 }
 
-// steadyNews ends a scenario that probes abort, and tells of one that goes on although
-// something was lost.
-func (s *steps) steadyNews(ctx workflow.Context) {
+// steadyStateChanged ends a scenario that a probe aborts. If the scenario continues, it
+// notifies of a lost steady state.
+func (s *steps) steadyStateChanged(ctx workflow.Context) {
 	course, spec := s.prober.course, s.prober.spec
 	workflow.SetCurrentDetails(ctx, s.details())
 	if why := course.WhyAborted(spec); why != "" && !s.ended {
@@ -114,15 +115,15 @@ func (s *steps) steadyNews(ctx workflow.Context) {
 		s.end(v1beta1.EndingAborted + why)
 	}
 	finding, sentence := course.Worst(spec)
-	if finding == course.Told {
+	if finding == course.Notified {
 		return
 	}
-	course.Told = finding
+	course.Notified = finding
 	nth := map[steadystate.Worst]int{steadystate.BlindRecorded: 1, steadystate.LostRecorded: 2}[finding]
 	if nth == 0 {
-		return // the end is told
+		return // the end is notified
 	}
-	s.tell(ctx, v1beta1.NotificationWarning, toldUnsteady, sentence, nth)
+	s.notify(ctx, v1beta1.NotificationWarning, reasonUnsteady, sentence, nth)
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(free, func(ctx workflow.Context) {
 		if err := s.report(ctx); err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// guardedTheatre has one probe of the whole run, which says what said gives for a
-// phase, and succeeds in the others; nobody says anything in a phase that is mute.
+// guardedTheatre has one probe of the whole run. reports is its state by phase, Success
+// in the others; no prober reports in a phase that is mute.
 type guardedTheatre struct {
 	*theatre
-	said  map[v1beta1.ProbePhase]v1beta1.ProbeState
-	mute  map[v1beta1.ProbePhase]bool
-	asked []v1beta1.ProbePhase
+	reports map[v1beta1.ProbePhase]v1beta1.ProbeState
+	mute    map[v1beta1.ProbePhase]bool
+	asked   []v1beta1.ProbePhase
 }
 
 func newGuardedTheatre(t *testing.T, probe v1beta1.Probe, steps ...scenarios.Step) *guardedTheatre {
-	g := &guardedTheatre{theatre: newTheatre(t, steps...), said: map[v1beta1.ProbePhase]v1beta1.ProbeState{}, mute: map[v1beta1.ProbePhase]bool{}}
+	g := &guardedTheatre{theatre: newTheatre(t, steps...), reports: map[v1beta1.ProbePhase]v1beta1.ProbeState{}, mute: map[v1beta1.ProbePhase]bool{}}
 	probe.Name, probe.PeriodSeconds = "shop", 1
 	g.plan.SteadyState = (&v1beta1.SteadyState{Probes: []v1beta1.Probe{probe}}).ForWorkflow()
 	g.RegisterActivity(&activities.Activities{})
@@ -41,33 +41,33 @@ func newGuardedTheatre(t *testing.T, probe v1beta1.Probe, steps ...scenarios.Ste
 		}
 		g.asked = append(g.asked, asks.Phase)
 		if !g.mute[asks.Phase] {
-			state, other := g.said[asks.Phase]
+			state, other := g.reports[asks.Phase]
 			if !other {
 				state = v1beta1.ProbeSuccess
 			}
-			g.say(asks.Phase, asks.Session, state, 0)
+			g.report(asks.Phase, asks.Session, state, 0)
 		}
 	})
 	return g
 }
 
-// say has the probe say something after some time.
-func (g *guardedTheatre) say(phase v1beta1.ProbePhase, session int, state v1beta1.ProbeState, after time.Duration) {
+// report sends a state of the probe after some time.
+func (g *guardedTheatre) report(phase v1beta1.ProbePhase, session int, state v1beta1.ProbeState, after time.Duration) {
 	g.RegisterDelayedCallback(func() {
 		g.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: phase, Session: session, Seq: int64(after) + 1,
-			Probes: []contract.ProbeReport{{Name: "shop", State: state, Text: "says " + string(state), Heard: true}}})
+			Probes: []contract.ProbeReport{{Name: "shop", State: state, Text: "says " + string(state), Answered: true}}})
 	}, after)
 }
 
-// wantProbes wants these phases to have been asked, and this of the probe in the end.
+// wantProbes expects that these phases were asked, and this verdict in the end.
 func (g *guardedTheatre) wantProbes(verdict v1beta1.Verdict, summary string, asked ...v1beta1.ProbePhase) {
 	g.t.Helper()
 	if diff := cmp.Diff(asked, g.asked); diff != "" {
 		g.t.Errorf("phases that were asked (-want +got):\n%s", diff)
 	}
-	said := g.last.SteadyState
-	if said == nil || said.Verdict != verdict || said.Phase != "" || !strings.Contains(said.Summary, summary) {
-		g.t.Errorf("status.steadyState is %+v, want %s with %q", said, verdict, summary)
+	shown := g.last.SteadyState
+	if shown == nil || shown.Verdict != verdict || shown.Phase != "" || !strings.Contains(shown.Summary, summary) {
+		g.t.Errorf("status.steadyState is %+v, want %s with %q", shown, verdict, summary)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestScenarioIsGuarded(t *testing.T) {
 	})
 	t.Run("not steady before", func(t *testing.T) {
 		g := newGuardedTheatre(t, v1beta1.Probe{}, oneStep)
-		g.said[before] = v1beta1.ProbeFailure
+		g.reports[before] = v1beta1.ProbeFailure
 		g.done(v1beta1.VerdictFailed, "not steady: probe shop was not steady before: says Failure")
 		g.wantProbes(v1beta1.VerdictFailed, "was not steady before", before)
 		if len(g.begun) > 0 {
@@ -96,13 +96,13 @@ func TestScenarioIsGuarded(t *testing.T) {
 				t.Errorf("begun %v, message %q; want that it waits for the probe", g.begun, g.last.Message)
 			}
 		}, 40*time.Second)
-		g.say(before, 1, v1beta1.ProbeSuccess, 50*time.Second)
+		g.report(before, 1, v1beta1.ProbeSuccess, 50*time.Second)
 		g.over(2*time.Minute, "a1", "expired", v1beta1.VerdictPassed)
 		g.done(v1beta1.VerdictPassed, "All steps are done.")
 	})
 	t.Run("lost, while disruptions run", func(t *testing.T) {
 		g := newGuardedTheatre(t, v1beta1.Probe{}, oneStep, scenarios.Step{Name: "b", Disruptions: 1})
-		g.say(in, 2, v1beta1.ProbeFailure, time.Minute)
+		g.report(in, 2, v1beta1.ProbeFailure, time.Minute)
 		g.RegisterDelayedCallback(func() {
 			if diff := cmp.Diff([]string{"a1"}, g.ended); diff != "" || g.last.Phase != v1beta1.ScenarioStopping {
 				t.Errorf("phase %s, deleted (-want +got):\n%s", g.last.Phase, diff)
@@ -117,16 +117,16 @@ func TestScenarioIsGuarded(t *testing.T) {
 	})
 	t.Run("lost, while a person is waited for", func(t *testing.T) {
 		g := newGuardedTheatre(t, v1beta1.Probe{}, scenarios.Step{Name: "look", Approval: "is it well?"}, oneStep)
-		g.say(in, 2, v1beta1.ProbeFailure, time.Hour)
+		g.report(in, 2, v1beta1.ProbeFailure, time.Hour)
 		g.done(v1beta1.VerdictAborted, "aborted: probe shop was lost")
 		g.wantProbes(v1beta1.VerdictAborted, "probe shop was lost", before, in) // nothing was disturbed
 	})
 	t.Run("lost, and recorded", func(t *testing.T) {
 		g := newGuardedTheatre(t, v1beta1.Probe{OnFailure: v1beta1.ProbeRecord}, oneStep)
-		g.say(in, 2, v1beta1.ProbeFailure, time.Minute)
+		g.report(in, 2, v1beta1.ProbeFailure, time.Minute)
 		g.RegisterDelayedCallback(func() {
-			if said := g.last.SteadyState; said == nil || said.Summary != "Lost, and it goes on: shop." {
-				t.Errorf("status %+v, want that it is told", said)
+			if shown := g.last.SteadyState; shown == nil || shown.Summary != "Lost, and it goes on: shop." {
+				t.Errorf("status %+v, want that it is told", shown)
 			}
 		}, 61*time.Second)
 		g.over(2*time.Minute, "a1", "expired", v1beta1.VerdictPassed)
@@ -145,7 +145,7 @@ func TestScenarioIsGuarded(t *testing.T) {
 	})
 	t.Run("it does not come back", func(t *testing.T) {
 		g := newGuardedTheatre(t, v1beta1.Probe{}, oneStep)
-		g.said[after] = v1beta1.ProbeFailure
+		g.reports[after] = v1beta1.ProbeFailure
 		g.over(time.Minute, "a1", "expired", v1beta1.VerdictPassed)
 		g.done(v1beta1.VerdictFailed, "All steps are done.")
 		g.wantProbes(v1beta1.VerdictFailed, "did not come back in time", before, in, after)

@@ -26,7 +26,7 @@ type theatre struct {
 	plan scenarios.Plan
 	// endings is how each disruption ends, by its name, once it is over.
 	endings map[string]v1beta1.ScenarioRun
-	// begun are the names of what was created, ended of what was deleted.
+	// begun are the names of the created disruptions, ended of the deleted ones.
 	begun, ended []string
 	stopped      string
 	last         v1beta1.DisruptionScenarioStatus
@@ -69,7 +69,7 @@ func newTheatre(t *testing.T, steps ...scenarios.Step) *theatre {
 	return p
 }
 
-// over lets a disruption be over after some time, and tells the workflow so.
+// over ends a disruption after some time, and signals that to the workflow.
 func (p *theatre) over(after time.Duration, name, ending string, verdict v1beta1.Verdict) {
 	p.RegisterDelayedCallback(func() {
 		p.endings[name] = v1beta1.ScenarioRun{Ending: ending, Verdict: verdict}
@@ -77,7 +77,7 @@ func (p *theatre) over(after time.Duration, name, ending string, verdict v1beta1
 	}, after)
 }
 
-// done carries it out, and wants that it ends with this verdict and these phases.
+// done carries the scenario out, and expects this verdict and this message.
 func (p *theatre) done(verdict v1beta1.Verdict, message string) ScenarioResult {
 	p.t.Helper()
 	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
@@ -96,8 +96,8 @@ func (p *theatre) done(verdict v1beta1.Verdict, message string) ScenarioResult {
 	return r
 }
 
-// Steps come one after the other, disruptions of one side by side; nobody asks
-// while nothing happens.
+// Steps follow one another, disruptions of one step run side by side; the workflow reads
+// nothing while nothing happens.
 func TestScenario(t *testing.T) {
 	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 2}, scenarios.Step{Name: "rest", Wait: time.Hour},
 		scenarios.Step{Name: "look", Approval: "is the shop well?"}, scenarios.Step{Name: "b", Disruptions: 1})
@@ -127,7 +127,7 @@ func TestScenario(t *testing.T) {
 	if by := p.last.Steps[2].ApprovedBy; by != "ann" {
 		t.Errorf("approved by %q, want ann", by)
 	}
-	if p.looks != 5 { // each step at its begin, and once for each that is over
+	if p.looks != 5 { // each step at its begin, and once for each end
 		t.Errorf("looked %d times, want 5", p.looks)
 	}
 }
@@ -193,7 +193,7 @@ func TestScenarioBranches(t *testing.T) {
 	}
 }
 
-// Whoever stops it, its disruptions end first, and no further step begins.
+// Any stop ends the running disruptions first, and no further step begins.
 func TestScenarioIsStopped(t *testing.T) {
 	for name, stop := range map[string]func(*theatre){
 		"the sale begins":                        func(p *theatre) { p.SignalWorkflow(contract.SignalEnd, contract.End{Reason: "the sale begins"}) },
@@ -228,7 +228,7 @@ func TestScenarioIsStopped(t *testing.T) {
 	}
 }
 
-// A step that cannot begin, as while an EmergencyStop is in force, ends it.
+// A step that cannot begin, such as during an EmergencyStop, ends the scenario.
 func TestScenarioIsHeld(t *testing.T) {
 	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1, Continues: true}, scenarios.Step{Name: "b", Disruptions: 1})
 	p.stopped = "emergency stop fire"
@@ -248,11 +248,11 @@ func TestScenarioIsRejected(t *testing.T) {
 	}
 }
 
-// hears has a webhook told of everything, which always answers.
-func (p *theatre) hears() (told func() []string) {
+// receives sends all notifications to a webhook that always answers.
+func (p *theatre) receives() (received func() []string) {
 	p.plan.Notify, p.plan.Requester = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure"}, "ann"
 	registerNotification(p.TestWorkflowEnvironment)
-	return hearing(p.TestWorkflowEnvironment, func(n notify.Notification) string {
+	return recording(p.TestWorkflowEnvironment, func(n notify.Notification) string {
 		if n.Object != v1beta1.DisruptionRef(gameDay) || n.Kind != v1beta1.KindDisruptionScenario || n.Purpose != "to be sure" || n.Requester != "ann" {
 			p.t.Errorf("told of %+v", n)
 		}
@@ -260,14 +260,14 @@ func (p *theatre) hears() (told func() []string) {
 	})
 }
 
-// rule M1: people hear that a step waits for them, and how it ended.
-func TestWhatIsToldOfAScenario(t *testing.T) {
+// Rule M1: people are notified that a step waits for them, and how it ended.
+func TestNotificationsOfAScenario(t *testing.T) {
 	p := newTheatre(t, scenarios.Step{Name: "look", Approval: "is the shop well?"}, scenarios.Step{Name: "again", Approval: "still?"}, scenarios.Step{Name: "a", Disruptions: 1})
-	told := p.hears()
+	received := p.receives()
 	for i, step := range []string{"look", "again"} {
 		p.RegisterDelayedCallback(func() {
-			if got := len(told()); got != i+1 {
-				t.Errorf("before step %s is approved %q were told", step, told())
+			if got := len(received()); got != i+1 {
+				t.Errorf("before step %s is approved %q were told", step, received())
 			}
 			p.SignalWorkflow(contract.SignalApprove, contract.Approval{Step: step, By: "bob"})
 		}, time.Duration(i+1)*time.Hour)
@@ -279,20 +279,21 @@ func TestWhatIsToldOfAScenario(t *testing.T) {
 		"Warning s1/approvalawaited-2 : Waits for an approval of step again: still? To approve: squall -n shop approve gameday again",
 		"Warning s1/finished-1 Failed: No further step is done: step a is Failed, and its onFailure is not Continue.",
 	}
-	if diff := cmp.Diff(want, told()); diff != "" {
+	if diff := cmp.Diff(want, received()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 
 	p = newTheatre(t)
 	p.plan.Rejected = "spec.steps[0]: no"
-	told = p.hears()
+	received = p.receives()
 	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
-	if diff := cmp.Diff([]string{"Error s1/rejected-1 : Nothing is done: spec.steps[0]: no"}, told()); diff != "" {
+	if diff := cmp.Diff([]string{"Error s1/rejected-1 : Nothing is done: spec.steps[0]: no"}, received()); diff != "" {
 		t.Errorf("told of one that is rejected (-want +got):\n%s", diff)
 	}
 }
 
-// One that is stopped before it comes to what an earlier workflow began ends that.
+// If the scenario is stopped before it reaches a step that an earlier workflow began, it
+// ends that step.
 func TestScenarioIsStoppedBeforeItGoesOn(t *testing.T) {
 	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1}, scenarios.Step{Name: "b", Disruptions: 1}, scenarios.Step{Name: "c", Disruptions: 1})
 	then := metav1.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -308,7 +309,7 @@ func TestScenarioIsStoppedBeforeItGoesOn(t *testing.T) {
 	}
 }
 
-// A workflow that was terminated is started again: what was done stays done.
+// A workflow that was terminated is started again: finished steps stay finished.
 func TestScenarioGoesOn(t *testing.T) {
 	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1, Continues: true}, scenarios.Step{Name: "b", Disruptions: 1})
 	then := metav1.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

@@ -33,11 +33,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(temporalserver.Tests{M: m}.Run()) }
 
-// patience is how long a stage waits for anything: only what never comes takes as long.
+// patience is how long a stage waits for anything: only what never happens takes as long.
 const patience = 2 * time.Minute
 
-// stage is a real Temporal, on which the workflow is played with activities
-// that answer what a test says. The real ones are tested with it in test/survival.
+// stage is a real Temporal, on which the workflow is played with activities that answer
+// as a test wants. test/survival tests it with the real ones.
 type stage struct {
 	*testing.T
 	temporal client.Client
@@ -49,54 +49,54 @@ type stage struct {
 	// selections answer SelectTargets, the last for good; created answers
 	// CreateChaosPods, replaced ReplacePods.
 	selections []activities.Selection
-	// choose answers SelectTargets instead, if it is there.
+	// choose answers SelectTargets instead, if it is set.
 	choose   func(activities.SelectInput) activities.Selection
 	created  activities.CreateResult
 	replaced activities.ReplaceResult
-	// endedCleans and cleans answer CleanChaosPods, while the disruption goes on and
-	// at its end; the last answer counts for good.
+	// endedCleans and cleans answer CleanChaosPods, while the disruption lasts and at its
+	// end; the last answer counts for good.
 	endedCleans, cleans []activities.CleanResult
-	// oneWaits has the gate hold back shard 0 alone.
+	// oneWaits makes the gate hold back shard 0 alone.
 	oneWaits bool
-	// gate holds back every answer of CleanChaosPods until it is closed, told
-	// those of ReportPhase.
-	gate, told chan struct{}
+	// gate holds back every answer of CleanChaosPods until it is closed, reported those of
+	// ReportPhase.
+	gate, reported chan struct{}
 	// found, creating and injected hold back targets, the creation of chaos pods or
 	// replacement of pods, and their injection until they are closed.
 	found, creating, injected chan struct{}
 	// leftOnNodes is what a search of nodes finds, finishes what Finish does.
 	leftOnNodes []string
 	finishes    []int
-	// scenario answers the activities of one.
+	// scenario answers the activities of a scenario.
 	scenario playedScenario
 	// begun answers BeginRun.
 	begun crons.Begun
 	// pages are how many pages of nodes a sweep finds.
 	pages int
-	// fails says how often an activity still fails, broken which one always does.
+	// fails is how often an activity still fails, broken which one always does.
 	fails  map[string]*atomic.Int64
 	broken string
 	// unproven injections are what AwaitInjection reports, prober what AskProbes finds.
 	unproven int
 	prober   playedProber
-	// followed counts the FollowServices that were asked for.
+	// followed counts the calls of FollowServices.
 	followed atomic.Int64
 	// delay is how long after the spec was read chaos pods are created.
 	delay time.Duration
-	// hoursPass lets the next six hours be over at once. A silent worker that
-	// creates chaos pods is not heard of any more once it is told to stop.
+	// hoursPass ends the next six hours at once. silent stops the heartbeats of a worker
+	// that creates chaos pods, once it is cancelled.
 	hoursPass, silent atomic.Bool
-	// startHeld has a delayed injection begin at signalStart, whatever its time.
+	// startHeld makes a delayed injection begin at signalStart, whatever its time.
 	startHeld atomic.Bool
 	// creations counts the attempts to create chaos pods.
 	warned, creations atomic.Int64
 	// operations and endings answer each OperateTargets and EndOperations.
 	operations []activities.OperateResult
 	endings    []activities.EndOperationsResult
-	// heard are the IDs of notifications that somebody was told, also those that an
+	// notified are the IDs of notifications that a recipient received, also those that an
 	// earlier stage left.
-	heard []string
-	// cleaning counts the CleanChaosPods that were asked for, reporting the ReportPhases.
+	notified []string
+	// cleaning counts the calls of CleanChaosPods, reporting those of ReportPhase.
 	cleaning, reporting int
 }
 
@@ -105,14 +105,13 @@ func newStage(t *testing.T, server *temporalserver.Server) *stage {
 	return newStageOf(t, server, 0)
 }
 
-// newStageOf is a stage on which so many probers ask at once; 0 for as many as
-// there are.
+// newStageOf is a stage with so many probers at once; 0 for no limit.
 func newStageOf(t *testing.T, server *temporalserver.Server, probers int) *stage {
 	t.Helper()
 	open := make(chan struct{})
 	close(open)
 	s := &stage{
-		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, told: open, found: open, creating: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
+		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, reported: open, found: open, creating: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
 		plan:       activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
 		selections: []activities.Selection{{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 2}},
 	}
@@ -144,7 +143,7 @@ func (s *stage) decide() {
 	s.Helper()
 	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{
 		LocalActivityWorkerOnly: true, Interceptors: []interceptor.WorkerInterceptor{&hurried{s: s}},
-		WorkerStopTimeout: patience, // else a poll that is still open takes one task more
+		WorkerStopTimeout: patience, // else an open poll takes one more task
 	})
 	s.register(decider)
 	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
@@ -294,9 +293,9 @@ func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities
 func (s *stage) report(context.Context, activities.Report) error {
 	s.mu.Lock()
 	s.reporting++
-	told := s.told
+	reported := s.reported
 	s.mu.Unlock()
-	<-told
+	<-reported
 	return nil
 }
 
@@ -339,7 +338,7 @@ func (s *stage) resume(r contract.Resume) (answer string, err error) {
 	return answer, handle.Get(ctx, &answer)
 }
 
-// state is the workflow's own account.
+// state is the answer to the query of status.
 func (s *stage) state() (state State) {
 	answer, err := s.temporal.QueryWorkflow(s.Context(), s.id, "", contract.QueryStatus)
 	if err == nil {
@@ -369,8 +368,8 @@ func (s *stage) run() string {
 	return s.described().WorkflowExecution.RunID
 }
 
-// atRest is the length of the history once nothing is under way that adds to it:
-// a query may tell a phase before the activity that reports it has ended.
+// atRest is the length of the history once nothing is under way that adds to it: a query
+// may show a phase before the activity that reports it has ended.
 func (s *stage) atRest() (length int) {
 	s.Helper()
 	s.eventually("nothing is under way", func() bool {
@@ -382,7 +381,7 @@ func (s *stage) atRest() (length int) {
 	return length
 }
 
-// wantNothingSince wants a history of that length still.
+// wantNothingSince expects that the history still has this length.
 func (s *stage) wantNothingSince(before int) {
 	s.Helper()
 	if now := s.history(""); len(now) != before {
@@ -429,10 +428,10 @@ func (s *stage) fill() {
 	}
 }
 
-// lastTaskOfARun brings a disruption that holds, with a long history, to the
-// moment at which its next task ends the run, and takes its worker away: what
-// comes now comes in that task. The workflow waits for nothing but the answer
-// of a report, so it is the first to go on: nobody takes signals in before.
+// lastTaskOfARun takes a disruption that holds, with a long history, to the moment at
+// which its next task ends the run, and stops its worker: whatever arrives now arrives in
+// that task. The workflow waits only for the answer of a report, so it continues before
+// any signal is handled.
 func (s *stage) lastTaskOfARun() (run string) {
 	s.Helper()
 	other := failedPod
@@ -443,7 +442,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
 	s.eventually("what is left is told", func() bool { return s.count(&s.reporting) == 1 && len(s.state().Left) == 1 })
 	s.fill()
-	let := s.shut(&s.told)
+	let := s.shut(&s.reported)
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "2", Ended: 1})
 	s.eventually("it tells that more is left", func() bool { return s.count(&s.reporting) == 2 })
 	s.away()
@@ -453,8 +452,8 @@ func (s *stage) lastTaskOfARun() (run string) {
 	return run
 }
 
-// lastTaskOfAStuckRun is lastTaskOfARun for a disruption that is stuck: what it
-// waits for is the answer of a CleanChaosPods.
+// lastTaskOfAStuckRun is lastTaskOfARun for a disruption that is stuck: it waits for the
+// answer of a CleanChaosPods.
 func (s *stage) lastTaskOfAStuckRun() (run string) {
 	s.Helper()
 	s.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, stuckPods, stuckPods, {}}
@@ -473,8 +472,8 @@ func (s *stage) lastTaskOfAStuckRun() (run string) {
 	return run
 }
 
-// answered is true when the last activity of a run has completed and nobody
-// has acted on it.
+// answered is true when the last activity of a run has completed and the workflow has not
+// acted on it.
 func (s *stage) answered(run string) bool {
 	completed := false
 	for _, event := range s.history(run) {
@@ -488,7 +487,7 @@ func (s *stage) answered(run string) bool {
 	return completed
 }
 
-// carried is what the run gave to the next.
+// carried is the state that the run passed to the next.
 func (s *stage) carried(run string) (state State) {
 	s.Helper()
 	s.eventually("a new run begins", func() bool { return s.run() != run })

@@ -28,7 +28,7 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 	d.showPhase(ctx, phase)
 	publish := fmt.Sprint(phase, d.stuck(), d.Targets)
 	if publish == d.published {
-		return // the same again would only add an event
+		return // the same value again would only add an event
 	}
 	d.published = publish
 	updates := []temporal.SearchAttributeUpdate{
@@ -57,7 +57,7 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 		if more := s.Remaining - len(s.Left); more > 0 {
 			b = append(b, "", fmt.Sprintf("and %d more.", more))
 		}
-		b = append(b, wayOut(s.Left)...)
+		b = append(b, hints(s.Left)...)
 	}
 	if len(s.Resumes) > 0 {
 		b = append(b, "", "### Decided so far", "")
@@ -68,7 +68,7 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 	return strings.Join(b, "\n")
 }
 
-// probes is what the probes say, if there are any.
+// probes is the section about the probes, if there are any.
 func probes(s State) []string {
 	if s.Plan == nil || s.Plan.SteadyState == nil || s.Steady == nil {
 		return nil
@@ -85,8 +85,8 @@ func probeTable(spec v1beta1.SteadyState, course *steadystate.Course, over bool)
 	return b
 }
 
-// origin says what is injected and where to read more: the summary and the
-// details that the bridge gave the workflow do not come along into a new run.
+// origin is the line about what is injected and where to read more. A new run does not
+// inherit the summary and the details that the bridge gave the workflow.
 func origin(ref v1beta1.DisruptionRef, plan *activities.Plan) string {
 	look := fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it.", ref.Namespace, ref.Name)
 	if plan == nil || len(plan.Kinds) == 0 {
@@ -99,33 +99,33 @@ func origin(ref v1beta1.DisruptionRef, plan *activities.Plan) string {
 	return "Kinds: " + strings.Join(plan.Kinds.Names(), ", ") + ". " + asked + look
 }
 
-// verbatim is what somebody wrote, on one line and with no markdown of theirs.
+// verbatim is a text of a user, on one line and without its markdown.
 func verbatim(text string) string {
 	return "`" + strings.NewReplacer("`", "'", "\n", " ").Replace(text) + "`"
 }
 
-// decisions says what people decided, who and why, the oldest first.
+// decisions lists what people decided, who and why, the oldest first.
 func decisions(resumes []v1beta1.ResumeRecord) (all []string) {
 	for _, r := range resumes {
-		said := r.Action
+		text := r.Action
 		if len(r.Targets) > 0 {
-			said += " " + strings.Join(r.Targets, ", ")
+			text += " " + strings.Join(r.Targets, ", ")
 		}
 		if r.By != "" {
-			said += " by " + r.By
+			text += " by " + r.By
 		}
 		if r.Reason != "" {
-			said += ": " + r.Reason
+			text += ": " + r.Reason
 		}
-		all = append(all, said)
+		all = append(all, text)
 	}
 	return all
 }
 
-// wayOut says what a person can do. JSON has several lines because the dialog
-// formats what is pasted on one line only when Submit is clicked, and loses the
-// click when that moves the button.
-func wayOut(left []activities.LeftPod) []string {
+// hints explains what a person can do. JSON has several lines because the dialog formats
+// JSON that is pasted on one line only when Submit is clicked. It loses the click when
+// that moves the button.
+func hints(left []activities.LeftPod) []string {
 	return []string{
 		"", "Fix the node if necessary. To retry the clean-up from the journal on the node:",
 		"*More Actions*, *Send an Update*, `resume`, and paste:", "", "```json", "{", `  "action": "retry"`, "}", "```",
@@ -187,7 +187,7 @@ func number(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// nameOf names a chaos pod, and its kind if there are several: the page is narrow.
+// nameOf names a chaos pod, and its fault if there are several: the page is narrow.
 func nameOf(pod activities.LeftPod, plan *activities.Plan) string {
 	if plan != nil && len(plan.Kinds) == 1 {
 		return pod.Pod
@@ -200,7 +200,7 @@ func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// releaseExample is the exact JSON for this very case, but for who and why.
+// releaseExample is JSON for exactly these targets; the person adds by and reason.
 func releaseExample(left []activities.LeftPod) string {
 	var targets []string
 	for _, pod := range left {
@@ -214,7 +214,7 @@ func releaseExample(left []activities.LeftPod) string {
 		contract.ActionRelease, strings.Join(targets, `", "`))
 }
 
-// advice is what kubectl describe says to do.
+// advice is the hint that kubectl describe shows.
 func advice(ref v1beta1.DisruptionRef) string {
 	return fmt.Sprintf(`Fix the node, then send the update "resume" with {"action":"retry"} to workflow %s; or delete the target pod`, contract.WorkflowID(ref))
 }

@@ -47,7 +47,7 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 }
 
 // rule S19
-func TestDetailsSayWhoAsked(t *testing.T) {
+func TestDetailsNameTheRequester(t *testing.T) {
 	for who, want := range map[string]string{
 		"":                  "Kinds: network-disruption. `kubectl",
 		"ann@example.com":   "Kinds: network-disruption. Asked for by `ann@example.com`. `kubectl",
@@ -61,7 +61,7 @@ func TestDetailsSayWhoAsked(t *testing.T) {
 }
 
 // rule 48
-func TestDetailsSayWhoDecided(t *testing.T) {
+func TestDetailsNameWhoDecided(t *testing.T) {
 	page := details(ref, State{Plan: &activities.Plan{}, Phase: v1beta1.PhaseFinished, Cleaning: Cleaning{ReleasedPods: 1}, Resumes: []v1beta1.ResumeRecord{
 		{Action: contract.ActionRetry},
 		{Action: contract.ActionRelease, Targets: []string{"till-1", "till-2"}, By: "ann", Reason: "scrap\n## Over. `Nothing` is left."},

@@ -18,105 +18,102 @@ import (
 // a names the activities; it is never called.
 var a *activities.Activities
 
-// State is all that a disruption remembers. Its size does not depend on the
-// number of targets, so that a new run can be given it. The query "status"
-// answers with it.
+// State is all that a disruption remembers. Its size does not depend on the number of
+// targets, so that it can be passed to a new run. The query "status" answers with it.
 type State struct {
 	Plan  *activities.Plan `json:"plan,omitempty"`
 	Phase v1beta1.Phase    `json:"phase"`
-	// Ending says why the disruption ends; empty while it goes on.
+	// Ending is why the disruption ends; empty while it lasts.
 	Ending   string `json:"ending,omitempty"`
 	Progress `json:"progress"`
 	Cleaning `json:"cleaning"`
-	// Steady is what probes have shown so far; nil without probes, and before they
-	// are asked. Hurry is true when somebody deleted the disruption, or stopped it,
-	// whatever ended it before.
-	Steady *steadystate.Course `json:"steady,omitempty"`
-	Hurry  bool                `json:"hurry,omitempty"`
-	Inbox  `json:"inbox"`
-	// Operations is how far the operations on targets have come, of a disruption that
-	// is one.
+	// Steady is what probes have shown so far; nil without probes, and before they are
+	// asked. SkipRecovery is true once a person deleted the disruption or an emergency stop
+	// ended it, even if it was already ending for another reason.
+	Steady       *steadystate.Course `json:"steady,omitempty"`
+	SkipRecovery bool                `json:"hurry,omitempty"`
+	Inbox        `json:"inbox"`
+	// Operations is the progress of the operations on targets, for a disruption that
+	// participates in operations.
 	Operations Operations `json:"operations,omitzero"`
 	// Resumes are the last 20 decisions of people, the oldest first.
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
-	// Told counts what people were notified of, by its reason.
-	Told map[string]int `json:"told,omitempty"`
+	// Notifications counts the notifications sent, by reason.
+	Notifications map[string]int `json:"told,omitempty"`
 }
 
-// Progress says how far the injection has come.
+// Progress is how far the injection has come.
 type Progress struct {
 	// Shards counts the shards of targets that were ever chosen.
 	Shards int `json:"shards,omitempty"`
-	// Targets counts the targets that are disrupted, or are to be.
+	// Targets counts the targets that are disrupted, or will be.
 	Targets int `json:"targets,omitempty"`
-	// Kept counts the places that wait for pods on which somebody operates.
+	// Kept counts the places that are kept for pods with an operation of another operator.
 	Kept int `json:"kept,omitempty"`
-	// RetryAt is when a target that could not be injected may be chosen again; nil for
-	// none.
+	// RetryAt is when a target whose injection failed may be chosen again; nil for none.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Runs counts how often targets were chosen and some were found.
 	Runs     int  `json:"runs,omitempty"`
 	Injected bool `json:"injected,omitempty"`
-	// Unannounced are the shards whose targets have no event yet that says that
-	// they are disrupted.
+	// Unannounced are the shards whose targets have no event yet about their injection.
 	Unannounced []int `json:"unannounced,omitempty"`
-	// UnannouncedRun is the choice of the first of these targets: those of earlier ones
+	// UnannouncedRun is the choice of the first of these targets. Targets of earlier choices
 	// in the same shards have their events.
 	UnannouncedRun int `json:"unannouncedRun,omitempty"`
-	// Unproven is true while it is not known of all injections that they act.
+	// Unproven is true until every injection is known to act.
 	Unproven bool `json:"unproven,omitempty"`
-	// Services is what Observation.Services was when chaos pods were last told.
+	// Services is the Observation.Services that chaos pods were last sent.
 	Services string `json:"services,omitempty"`
 }
 
-// Cleaning says what is left, and what was tried and decided about it.
+// Cleaning is what is left to clean, and what was tried and decided about it.
 type Cleaning struct {
 	// Left are the chaos pods that failed to clean, at most 50 of Remaining.
 	Left      []activities.LeftPod `json:"left,omitempty"`
 	Remaining int                  `json:"remaining,omitempty"`
-	// LeftChanged is true when Left is not what was reported last.
+	// LeftChanged is true when Left differs from the last report.
 	LeftChanged bool `json:"leftChanged,omitempty"`
 	// Rounds counts the reports of what is left: each has events of its own.
 	Rounds int `json:"rounds,omitempty"`
-	// CleanFrom is the first shard that a round of cleaning has left to the next run, and
-	// EndedFrom that of a round while the disruption goes on; 0 when it begins with all.
+	// CleanFrom is the first shard that a round of cleaning has left to the next run.
+	// EndedFrom is the same for a round while the disruption lasts. 0 starts with the first
+	// shard.
 	CleanFrom int `json:"cleanFrom,omitempty"`
 	EndedFrom int `json:"endedFrom,omitempty"`
 	// Retry are the targets whose failed chaos pods are cleaned again.
 	Retry []string `json:"retry,omitempty"`
-	// Release are the chaos pods that a person lets go of, clean or not, by UID, and
-	// ReleaseUntil is when a person let go of more than Left names: of all that had
-	// failed by then. ReleasedPods counts these chaos pods.
+	// Release are the UIDs of the chaos pods that a person releases, clean or not.
+	// ReleaseUntil is set when a person released more than Left names: it releases all that
+	// had failed by then. ReleasedPods counts the released chaos pods.
 	Release      []string   `json:"release,omitempty"`
 	ReleaseUntil *time.Time `json:"releaseUntil,omitempty"`
 	ReleasedPods int        `json:"releasedPods,omitempty"`
-	// ResultLost is true when a CleanChaosPods failed, and with it what it knew
-	// of nodes.
+	// ResultLost is true when a CleanChaosPods failed: its list of nodes is lost.
 	ResultLost bool `json:"resultLost,omitempty"`
-	// UnverifiedNodes are the nodes that nobody has searched after the cleaning;
-	// NotVerified lists what a search of them has found.
+	// UnverifiedNodes are the nodes that still have to be searched after the cleaning.
+	// NotVerified lists what that search has found.
 	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
 	NotVerified     []string `json:"notVerified,omitempty"`
 	// Effects are what injectors measured before they cleaned, at most 50 of them.
 	Effects []activities.EffectAtEnd `json:"effects,omitempty"`
 }
 
-// Operations is how far the operations on targets have come.
+// Operations is the progress of the operations on targets.
 type Operations struct {
-	// Asked are the shards with targets that are waited for.
+	// Asked are the shards with targets whose operation has not begun yet.
 	Asked []AskedShard `json:"asked,omitempty"`
-	// Again is true when a pod could not be asked for, which is to be tried again soon.
+	// Again is true when an operation on a pod could not be requested: a retry is due soon.
 	Again bool `json:"again,omitempty"`
-	// NotInService are pods that were given back and are not in service.
+	// NotInService are pods whose operation has ended and that are not in service.
 	NotInService []string `json:"notInService,omitempty"`
-	// NotEnded is true when the time for giving them back is over and some could not be
-	// written to.
+	// NotEnded is true when availableTimeout is over and the operation on some pods could
+	// not be ended, because the API server refused the patch.
 	NotEnded bool `json:"notEnded,omitempty"`
-	// Shown is true once phase Cleaning was reported because they take their time.
+	// Shown is true once phase Cleaning was reported because these pods take their time.
 	Shown bool `json:"shown,omitempty"`
 }
 
-// AskedShard is a shard with targets that are waited for until a time.
+// AskedShard is a shard whose targets the disruption waits for, and until when.
 type AskedShard struct {
 	Number int       `json:"number"`
 	Until  time.Time `json:"until"`
@@ -130,13 +127,13 @@ type Inbox struct {
 	Decided []Decision `json:"decided,omitempty"`
 }
 
-// Decision is an accepted resume, with the chaos pods it is about: those that
-// were left when it was accepted. One that fails later is not part of it.
+// Decision is an accepted resume, with the chaos pods it is about: those that were left
+// when it was accepted. A chaos pod that fails later is not part of it.
 type Decision struct {
 	contract.Resume
-	// Pods are the chaos pods that it lets go of, by UID.
+	// Pods are the UIDs of the chaos pods that the decision releases.
 	Pods []string `json:"pods,omitempty"`
-	// Until is when it let go of more than are listed.
+	// Until is when a decision released more chaos pods than State lists.
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -145,34 +142,34 @@ type disruption struct {
 	State
 	ref     v1beta1.DisruptionRef
 	signals signals
-	// stop cancels disturb, stopWatch the activity that watches the injection,
-	// stopEffects that which asks for effects.
+	// stop cancels disturb, stopWatch the activity that watches the injection, stopEffects
+	// the activity that waits for effects.
 	stop, stopWatch, stopEffects workflow.CancelFunc
-	// untold is the first choice of targets, as long as status may not tell of it.
-	untold *activities.Selection
-	// allShards is true when every chaos pod with our UID is to be cleaned,
-	// whether this workflow knows its shard or not.
+	// unreported is the first choice of targets, until AwaitInjection writes it into status.
+	unreported *activities.Selection
+	// allShards is true when every chaos pod with our UID has to be cleaned, whether this
+	// workflow knows its shard or not.
 	allShards bool
-	// round is what the last round of cleaning was asked for.
+	// round is the input of the last round of cleaning.
 	round activities.CleanInput
-	// published is what the search attributes say.
+	// published is the value that the search attributes have now.
 	published string
-	// steadyTelling is true while the steady state is written into status, and
-	// steadyTells are what is to be written still; steadyReports counts the writes of
+	// steadyWriting is true while a goroutine writes the steady state into status, and
+	// steadyWrites are the reports it still has to write. steadyReports counts the writes of
 	// this phase.
-	steadyTelling bool
-	steadyTells   []activities.SteadyStateReport
+	steadyWriting bool
+	steadyWrites  []activities.SteadyStateReport
 	steadyReports int
-	// asker has the probes asked; nil until the first phase begins.
+	// asker runs the probes; nil until the first phase begins.
 	asker *prober
-	// telling counts the notifications that Temporal has not taken over yet.
-	telling int
+	// notifying counts the notifications whose start Temporal has not confirmed yet.
+	notifying int
 	// newRunDue is true when the history is long enough for a new run.
 	newRunDue bool
 }
 
-// begin registers the query, the update and the signals before anything else,
-// so that the workflow answers whatever happens.
+// begin registers the query, the update and the signals before anything else, so that the
+// workflow answers from the start.
 func begin(ctx workflow.Context, in Input) (*disruption, error) {
 	d := &disruption{ref: in.Disruption}
 	d.Phase = v1beta1.PhasePending
@@ -183,18 +180,18 @@ func begin(ctx workflow.Context, in Input) (*disruption, error) {
 	return d, d.listen(ctx)
 }
 
-// continueAsNew continues in a new run with an empty history. The update's
-// handler never waits, so no update is half done now; an update that comes in
-// this very task was handled before.
+// continueAsNew continues in a new run with an empty history. The update's handler never
+// waits, so no update is half done now. The handler of an update that arrives in this
+// task has already run.
 func (d *disruption) continueAsNew(ctx workflow.Context) error {
-	d.awaitTellings(ctx)
+	d.awaitNotifications(ctx)
 	d.signals.drain(ctx, d)
 	state := d.State
 	state.Injected = d.Injected && d.stopWatch == nil // the watch ends with this run
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})
 }
 
-// end makes the disruption end, for the first reason given.
+// end makes the disruption end. The first reason stays.
 func (d *disruption) end(why string) {
 	if d.Ending == "" {
 		d.Ending = why
@@ -204,17 +201,17 @@ func (d *disruption) end(why string) {
 	}
 }
 
-// fail ends a disruption that cannot go on, so that what is injected is cleaned.
+// fail ends a disruption that cannot continue, so that what is injected is cleaned.
 func (d *disruption) fail(ctx workflow.Context, err error) {
 	if ctx.Err() == nil && !temporal.IsCanceledError(err) {
 		d.end(v1beta1.EndingFailed + cause(err))
 	}
 }
 
-// executeLocalFirst runs an activity of a few API calls as a local activity:
-// one event of history instead of six. If that fails or takes longer than
-// localTimeout, it runs again as an activity with the given options, so that
-// Temporal shows its attempts and its error. It is never cancelled half-way.
+// executeLocalFirst runs an activity of a few API calls as a local activity: one event of
+// history instead of six. If that fails or takes longer than localTimeout, it runs again
+// as an activity with the given options, so that Temporal shows its attempts and its
+// error. The local activity is never cancelled half-way.
 func (d *disruption) executeLocalFirst(ctx, options workflow.Context, activity, in, out any) error {
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	if workflow.ExecuteLocalActivity(localOptions(free, options), activity, in).Get(free, out) == nil {
@@ -240,8 +237,8 @@ func (d *disruption) idlePhase() v1beta1.Phase {
 	}
 }
 
-// forEach runs f for each number, for at most parallelShards of them at once,
-// and waits for all.
+// forEach runs f for each number, for at most parallelShards of them at once, and waits
+// for all.
 func (d *disruption) forEach(ctx workflow.Context, numbers []int, f func(workflow.Context, int)) {
 	slots := workflow.NewSemaphore(ctx, parallelShards)
 	together(ctx, numbers, func(ctx workflow.Context, number int) {
@@ -273,9 +270,9 @@ func inSlot(ctx workflow.Context, slots workflow.Semaphore, f func()) {
 	f()
 }
 
-// awaitFor waits until the condition holds or the time is over, and says
-// whether it holds. It cancels its timer when it returns: a timer left behind
-// would fire hours later and add events to the history for nothing.
+// awaitFor waits until the condition holds or the time is over, and returns whether it
+// holds. It cancels its timer when it returns: a timer left behind would fire hours later
+// and add useless events to the history.
 func awaitFor(ctx workflow.Context, t time.Duration, summary string, condition func() bool) (holds bool, err error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
@@ -313,12 +310,12 @@ type Result struct {
 	Kinds        []string `json:"kinds,omitempty"`
 	Ending       string   `json:"ending"`
 	ReleasedPods int      `json:"releasedPods,omitempty"`
-	// NotVerified lists what is left on nodes, or could not be looked at.
+	// NotVerified lists what is left on nodes, and nodes that could not be searched.
 	NotVerified []string `json:"notVerified,omitempty"`
-	// Decisions say who decided what and why: the Disruption, whose status says
-	// it too, is often gone by now.
+	// Decisions list who decided what, and why. The Disruption, whose status has the same
+	// list, is often gone by now.
 	Decisions []string `json:"decisions,omitempty"`
-	// Verdict is what it has shown of the steady state; empty without probes.
+	// Verdict is the verdict on the steady state; empty without probes.
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 }
 

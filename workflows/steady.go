@@ -13,15 +13,15 @@ import (
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
-// The steady state of a disruption: probes that let it begin, end it, and judge
-// it. No plan before this branch had a SteadyState, and without one nothing here
+// This file has the steady state of a disruption: probes that let it begin, end it, and
+// judge it. No plan before this branch had a SteadyState, and without one nothing here
 // does anything: it needs no version.
 
-// lastWordPatience is longer than it takes to miss a prober that died.
+// lastWordPatience is longer than it takes to detect a prober that died.
 const lastWordPatience = 15 * time.Second
 
-// mostSteadyReports is how often a phase is written into status at most: probes
-// may come and go for hours. The last word is in the last status.
+// mostSteadyReports is how often a phase is written into status at most: probes may turn
+// for hours. The last result is in the last status.
 const mostSteadyReports = 20
 
 // guarded is true for a disruption with probes.
@@ -32,9 +32,9 @@ func (d *disruption) waits() bool {
 	return d.guarded() && d.Steady != nil && !d.Steady.Disturbed
 }
 
-// mayInject waits until probes let the disruption begin and are asked whether it
-// may go on; chosen are its targets, some of which may be replaced meanwhile.
-// false means that nothing is to be injected: it ends, or goes on in a new run.
+// mayInject waits until the probes of Before succeed and those of During are asked.
+// chosen are the targets, some of which may be replaced meanwhile. false forbids the
+// injection: the disruption ends, or a new run continues.
 func (d *disruption) mayInject(ctx workflow.Context, chosen *activities.Selection) bool {
 	if !d.guarded() || d.Steady != nil && d.Steady.Disturbed {
 		return true
@@ -44,8 +44,8 @@ func (d *disruption) mayInject(ctx workflow.Context, chosen *activities.Selectio
 	return may
 }
 
-// passGate waits until the probes of phase Before succeed. If they do not in time
-// the disruption ends (rule P8).
+// passGate waits until the probes of phase Before succeed. If they do not succeed in
+// time, the disruption ends (rule P8).
 func (d *disruption) passGate(ctx workflow.Context, chosen *activities.Selection) (open bool) {
 	spec := *d.Plan.SteadyState
 	d.beginSteadyPhase(ctx, v1beta1.ProbeBefore, status.SteadyStateAsked)
@@ -69,19 +69,19 @@ func (d *disruption) passGate(ctx workflow.Context, chosen *activities.Selection
 		}
 	}
 	if d.newRunDue && ctx.Err() == nil {
-		return false // the next run goes on waiting
+		return false // the next run continues to wait
 	}
 	open = d.gateOpen() && ctx.Err() == nil
 	d.Steady.End(spec, !open && (ctx.Err() == nil || d.Ending == v1beta1.EndingExpired))
 	if !open && ctx.Err() == nil {
 		why := d.whyClosed()
-		d.tellSteadyState(ctx, status.SteadyStateNotReached, why)
+		d.writeSteadyState(ctx, status.SteadyStateNotReached, why)
 		d.end(v1beta1.EndingNotSteady + why)
 	}
 	return open
 }
 
-// whyClosed says what keeps the gate closed.
+// whyClosed is what keeps the gate closed.
 func (d *disruption) whyClosed() string {
 	if why := d.Steady.WhyClosed(*d.Plan.SteadyState); why != "" {
 		return why
@@ -89,19 +89,19 @@ func (d *disruption) whyClosed() string {
 	return "the probes succeed, and no target is left"
 }
 
-// gateOpen is true while all probes succeed and there is a target to disturb.
+// gateOpen is true while all probes succeed and there is a target to disrupt.
 func (d *disruption) gateOpen() bool {
 	return d.Steady.Reached(*d.Plan.SteadyState) && d.Targets > 0
 }
 
-// targetsLeft is true when the bridge has told that targets are lost before
-// anything was injected, or that there are candidates and no target.
+// targetsLeft is true when the bridge reports that targets were lost before anything was
+// injected, or that there are candidates and no target.
 func (d *disruption) targetsLeft() bool {
 	return d.Observed != nil && (d.Observed.TargetsLost > 0 || d.Targets == 0 && d.Observed.Candidates > 0)
 }
 
-// replaceTargets lets go of what is gone and chooses others for the targets that were lost while the gate is
-// closed.
+// replaceTargets drops the targets that were lost while the gate is closed, and chooses
+// others.
 func (d *disruption) replaceTargets(ctx workflow.Context, chosen *activities.Selection) {
 	var again activities.Selection
 	edited := d.Observed.SpecChanged
@@ -113,17 +113,17 @@ func (d *disruption) replaceTargets(ctx workflow.Context, chosen *activities.Sel
 	d.Targets, d.Kept = again.Selected, again.Kept
 	d.noteControl(again)
 	d.noteAdded(again)
-	chosen.Added, chosen.Versions = append(chosen.Added, again.Added...), nil // records were written anew
+	chosen.Added = append(chosen.Added, again.Added...)
+	chosen.Versions = nil // the records have new versions
 	d.Observed = nil
 	if edited {
-		d.Observed = &contract.Observation{SpecChanged: true} // it is warned of later
+		d.Observed = &contract.Observation{SpecChanged: true} // the warning follows later
 	}
 	d.publishPhase(ctx, d.idlePhase())
 }
 
-// guard has the probes of phase During asked, and waits until they are, before
-// the first chaos pod is made. If nobody asks them onProberLost decides, as it does
-// later.
+// guard starts the probes of phase During and waits until they run, before the first
+// chaos pod is created. If no prober asks them, onProberLost decides, as it does later.
 func (d *disruption) guard(ctx workflow.Context) bool {
 	spec := *d.Plan.SteadyState
 	d.beginSteadyPhase(ctx, v1beta1.ProbeDuring, status.SteadyStateReached)
@@ -132,13 +132,13 @@ func (d *disruption) guard(ctx workflow.Context) bool {
 	return ctx.Err() == nil
 }
 
-// resumeGuard goes on to guard what the run before this one guarded. What was
-// asked in there counts no more than what is told of it.
+// resumeGuard continues to guard what the run before this one guarded. Answers that the
+// prober of that run counted and did not report are lost.
 func (d *disruption) resumeGuard(ctx workflow.Context) {
 	if d.guarded() && d.Steady != nil && d.Steady.Phase == v1beta1.ProbeDuring {
 		d.Steady.KeepCompared()
 		d.prober().ask(ctx)
-		d.tellSteadyState(ctx, status.SteadyStateAsked, "")
+		d.writeSteadyState(ctx, status.SteadyStateAsked, "")
 	}
 }
 
@@ -152,8 +152,8 @@ func (d *disruption) noteControl(chosen activities.Selection) {
 	}
 }
 
-// beginSteadyPhase begins a phase, or finds that it goes on, and tells what that
-// means.
+// beginSteadyPhase begins a phase, or continues one that has begun, and writes that into
+// status.
 func (d *disruption) beginSteadyPhase(ctx workflow.Context, phase v1beta1.ProbePhase, change status.SteadyStateChange) {
 	if d.Steady == nil {
 		d.Steady = &steadystate.Course{}
@@ -163,47 +163,48 @@ func (d *disruption) beginSteadyPhase(ctx workflow.Context, phase v1beta1.ProbeP
 	}
 	d.Steady.Begin(*d.Plan.SteadyState, phase, workflow.Now(ctx))
 	d.steadyReports = 0
-	d.tellSteadyState(ctx, change, "")
+	d.writeSteadyState(ctx, change, "")
 	d.showPhase(ctx, d.Phase)
 }
 
-// prober has the probes asked. The course is there once the first phase begins.
+// prober runs the probes. It exists once the first phase begins.
 func (d *disruption) prober() *prober {
 	if d.asker == nil {
 		d.asker = &prober{
 			spec: *d.Plan.SteadyState, course: d.Steady, rules: d.Plan.ProbeRules,
-			input: activities.AskProbesInput{Disruption: d.ref}, lasts: d.remaining, news: d.steadyNews,
+			input: activities.AskProbesInput{Disruption: d.ref}, lasts: d.remaining, changed: d.steadyStateChanged,
 		}
 	}
 	return d.asker
 }
 
-// hear takes in what probes say.
-func (d *disruption) hear(ctx workflow.Context, told contract.ProbeTransition) {
+// receive passes the results of probes on.
+func (d *disruption) receive(ctx workflow.Context, transition contract.ProbeTransition) {
 	if d.guarded() && d.Steady != nil {
-		d.prober().hear(ctx, told)
+		d.prober().receive(ctx, transition)
 	}
 }
 
-// steadyNews tells what is known now, and ends a disruption that probes abort.
-func (d *disruption) steadyNews(ctx workflow.Context) {
+// steadyStateChanged reports the new state, and ends a disruption that a probe aborts.
+func (d *disruption) steadyStateChanged(ctx workflow.Context) {
 	spec := *d.Plan.SteadyState
 	d.showPhase(ctx, d.Phase)
 	change, message := status.SteadyStateAsked, ""
-	if finding, sentence := d.Steady.Worst(spec); finding != d.Steady.Told {
-		d.Steady.Told, message = finding, sentence
+	if finding, sentence := d.Steady.Worst(spec); finding != d.Steady.Notified {
+		d.Steady.Notified, message = finding, sentence
 		change = changes[finding]
-		if finding == steadystate.LostRecorded || finding == steadystate.BlindRecorded { // another one is told as the ending
-			d.tell(ctx, v1beta1.NotificationWarning, toldUnsteady, sentence)
+		// An abort is notified as the ending.
+		if finding == steadystate.LostRecorded || finding == steadystate.BlindRecorded {
+			d.notify(ctx, v1beta1.NotificationWarning, reasonUnsteady, sentence)
 		}
 	}
-	d.tellSteadyState(ctx, change, message)
+	d.writeSteadyState(ctx, change, message)
 	if why := d.Steady.WhyAborted(spec); why != "" && d.Ending == "" {
 		d.end(v1beta1.EndingAborted + why)
 	}
 }
 
-// changes are what people are told of the worst that a disruption has shown.
+// changes are the events for the worst that a disruption has shown.
 var changes = map[steadystate.Worst]status.SteadyStateChange{
 	steadystate.LostRecorded:  status.SteadyStateLost,
 	steadystate.BlindRecorded: status.SteadyStateBlind,
@@ -211,27 +212,27 @@ var changes = map[steadystate.Worst]status.SteadyStateChange{
 	steadystate.BlindAborted:  status.SteadyStateBlindAborted,
 }
 
-// tellSteadyState writes what is known into status, in the background, one write
-// after the other. What is no change for people to hear of is left out where a
-// phase has had many writes, or another one waits.
-func (d *disruption) tellSteadyState(ctx workflow.Context, change status.SteadyStateChange, message string) {
+// writeSteadyState writes the known results into status, in the background, one write
+// after the other. A write without an event is left out if the phase has had many writes,
+// or another write waits.
+func (d *disruption) writeSteadyState(ctx workflow.Context, change status.SteadyStateChange, message string) {
 	quiet := change == status.SteadyStateAsked
-	if quiet && (d.steadyReports >= mostSteadyReports || len(d.steadyTells) > 0) || d.Ending == v1beta1.EndingDeleted {
-		d.steadyTells = d.refreshed(ctx)
+	if quiet && (d.steadyReports >= mostSteadyReports || len(d.steadyWrites) > 0) || d.Ending == v1beta1.EndingDeleted {
+		d.steadyWrites = d.refreshed(ctx)
 		return
 	}
 	d.steadyReports++
-	d.steadyTells = append(d.steadyTells, d.steadyReport(ctx, change, message))
-	if d.steadyTelling {
-		return // whoever tells takes it along
+	d.steadyWrites = append(d.steadyWrites, d.steadyReport(ctx, change, message))
+	if d.steadyWriting {
+		return // the running goroutine writes it too
 	}
-	d.steadyTelling = true
+	d.steadyWriting = true
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(free, func(ctx workflow.Context) {
-		defer func() { d.steadyTelling = false }()
-		for len(d.steadyTells) > 0 {
-			next := d.steadyTells[0]
-			d.steadyTells = d.steadyTells[1:]
+		defer func() { d.steadyWriting = false }()
+		for len(d.steadyWrites) > 0 {
+			next := d.steadyWrites[0]
+			d.steadyWrites = d.steadyWrites[1:]
 			if err := workflow.ExecuteActivity(statusOptions(ctx, "steady state"), a.ReportSteadyState, next).Get(ctx, nil); err != nil {
 				workflow.GetLogger(ctx).Warn("status not written", "error", err)
 			}
@@ -239,12 +240,12 @@ func (d *disruption) tellSteadyState(ctx workflow.Context, change status.SteadyS
 	})
 }
 
-// refreshed are the reports that wait; the last of them says how it is by now.
+// refreshed are the waiting reports, the last of them with the current status.
 func (d *disruption) refreshed(ctx workflow.Context) []activities.SteadyStateReport {
-	if n := len(d.steadyTells); n > 0 {
-		d.steadyTells[n-1].Status = d.Steady.Status(*d.Plan.SteadyState, false, workflow.Now(ctx))
+	if n := len(d.steadyWrites); n > 0 {
+		d.steadyWrites[n-1].Status = d.Steady.Status(*d.Plan.SteadyState, false, workflow.Now(ctx))
 	}
-	return d.steadyTells
+	return d.steadyWrites
 }
 
 func (d *disruption) steadyReport(ctx workflow.Context, change status.SteadyStateChange, message string) activities.SteadyStateReport {
@@ -262,11 +263,11 @@ func (d *disruption) endGuard() {
 	}
 }
 
-// awaitRecovery waits, once all is clean, until the probes of phase After succeed
-// or their time is over (rule P14). Nobody waits for a disruption that is deleted,
-// or that an emergency stop has ended: its object is to go.
+// awaitRecovery waits, once all is clean, until the probes of phase After succeed or
+// their time is over (rule P14). It does not wait if the disruption was deleted or an
+// emergency stop ended it: the object has to be removed at once.
 func (d *disruption) awaitRecovery(ctx workflow.Context) {
-	if !d.guarded() || d.Steady == nil || !d.Steady.Disturbed || d.Steady.Over || d.hurried() {
+	if !d.guarded() || d.Steady == nil || !d.Steady.Disturbed || d.Steady.Over || d.skipsRecovery() {
 		return
 	}
 	spec := *d.Plan.SteadyState
@@ -274,54 +275,55 @@ func (d *disruption) awaitRecovery(ctx workflow.Context) {
 	asking, stop := workflow.WithCancel(ctx)
 	d.prober().ask(asking)
 	left := d.Steady.Began.Add(spec.RecoveryTimeout()).Sub(workflow.Now(ctx))
-	back, _ := awaitFor(ctx, max(left, 0), "the steady state: is it back?", func() bool { return d.Steady.Reached(spec) || d.hurried() })
+	back, _ := awaitFor(ctx, max(left, 0), "the steady state: is it back?", func() bool { return d.Steady.Reached(spec) || d.skipsRecovery() })
 	stop()
-	d.Steady.End(spec, !d.hurried())
+	d.Steady.End(spec, !d.skipsRecovery())
 	d.showPhase(ctx, d.Phase)
 	switch {
-	case d.hurried() || !spec.Asks(v1beta1.ProbeAfter):
+	case d.skipsRecovery() || !spec.Asks(v1beta1.ProbeAfter):
 	case back:
-		d.tellSteadyState(ctx, status.SteadyStateRecovered, "every probe succeeds again")
+		d.writeSteadyState(ctx, status.SteadyStateRecovered, "every probe succeeds again")
 	default:
-		d.tellSteadyState(ctx, status.SteadyStateNotRecovered, d.Steady.WhyNotBack(spec))
+		d.writeSteadyState(ctx, status.SteadyStateNotRecovered, d.Steady.WhyNotBack(spec))
 	}
 }
 
-// awaitLastWord waits for what a prober of During says in the end, which keeps the
-// answers of the whole phase: not long, and not if somebody waits for the object
-// to go.
+// awaitLastWord waits a short time for the final result of the prober of During, which
+// has the answers of the whole phase. It does not wait if the object has to be removed at
+// once.
 func (d *disruption) awaitLastWord(ctx workflow.Context) {
-	if d.guarded() && d.asker != nil && d.asker.lastWord && !d.hurried() {
-		_, _ = awaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.asker.lastWord || d.hurried() })
+	if d.guarded() && d.asker != nil && d.asker.lastWord && !d.skipsRecovery() {
+		_, _ = awaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.asker.lastWord || d.skipsRecovery() })
 	}
 }
 
-// awaitTold waits until status says all that people are to be told, which an
-// earlier write would overtake.
-func (d *disruption) awaitTold(ctx workflow.Context) {
-	if d.guarded() && !d.hurried() {
-		_ = workflow.Await(ctx, func() bool { return !d.steadyTelling })
+// awaitSteadyWrites waits until the reports of the steady state are in status: a later
+// write of status would overtake them.
+func (d *disruption) awaitSteadyWrites(ctx workflow.Context) {
+	if d.guarded() && !d.skipsRecovery() {
+		_ = workflow.Await(ctx, func() bool { return !d.steadyWriting })
 	}
 }
 
-// hurried is true when nobody is to wait for the steady state to come back.
-func (d *disruption) hurried() bool { return d.Hurry || hurries(d.Ending) }
+// skipsRecovery is true when the disruption ends without waiting for the steady state.
+func (d *disruption) skipsRecovery() bool { return d.SkipRecovery || endsAtOnce(d.Ending) }
 
-// hurries is true for the endings of a disruption whose object is to go at once.
-func hurries(ending string) bool {
+// endsAtOnce is true for the endings of a disruption whose object has to be removed at
+// once.
+func endsAtOnce(ending string) bool {
 	return ending == v1beta1.EndingDeleted || strings.HasPrefix(ending, v1beta1.EndingEmergencyStop)
 }
 
-// verdict is what the last status says of the steady state; nil without probes.
+// verdict is the steady state for the last status; nil without probes.
 func (d *disruption) verdict(ctx workflow.Context) *v1beta1.SteadyStateStatus {
 	if !d.guarded() {
 		return nil
 	}
-	var course steadystate.Course // nothing, if it ended before it came to the gate
+	var course steadystate.Course // empty if the disruption ended before its gate
 	if d.Steady != nil {
 		course = *d.Steady
 	}
-	course.Injected = course.Injected || d.Injected // which older workers did not note there
+	course.Injected = course.Injected || d.Injected // older workers did not note it there
 	last := course.Status(*d.Plan.SteadyState, true, workflow.Now(ctx))
 	return &last
 }

@@ -28,29 +28,29 @@ const (
 	after  = v1beta1.ProbeAfter
 )
 
-// guardedPlay plays who asks the probes: it tells what a test says when it is told to
-// ask, and when a test lets it.
+// guardedPlay plays the prober: when a session starts, it reports as the test wants, and
+// when the test lets it.
 type guardedPlay struct {
 	*world
-	// asks are the questions that were asked for.
+	// asks are the inputs of all sessions.
 	asks []activities.AskProbesInput
-	// mute are the phases in which nobody says anything by itself.
+	// mute are the phases in which the prober reports nothing unless a test does.
 	mute map[v1beta1.ProbePhase]bool
-	// told is what was written into status.
-	told []v1beta1.SteadyStateStatus
-	// changes are those that people are told of.
+	// written are the steady states written into status.
+	written []v1beta1.SteadyStateStatus
+	// changes are the changes that get an event.
 	changes []status.SteadyStateChange
-	// silentFrom is the session from which on nobody says anything by itself.
+	// silentFrom is the session from which on the prober reports nothing unless a test does.
 	silentFrom int
 	seq        int64
 	// clockAhead is how far the prober's clock is ahead of the workflow's.
 	clockAhead time.Duration
-	// carried is what the run before this one gave it, if there was one.
+	// carried is the input from the run before this one, if there was one.
 	carried Input
 }
 
-// guardedWorld is a world with one probe, which succeeds in all phases unless the
-// test says otherwise.
+// guardedWorld is a world with one probe, which succeeds in all phases unless the test
+// wants something else.
 func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *guardedPlay {
 	if len(probes) == 0 {
 		probes = []v1beta1.Probe{{Name: "shop", PeriodSeconds: 1}}
@@ -59,7 +59,7 @@ func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *guardedPlay {
 	spec := v1beta1.SteadyState{Probes: probes}.WithDefaults()
 	p.plan.SteadyState, p.plan.ProbeRules = &spec, activities.ProbeRulesNow
 	p.env.OnActivity(a.ReportSteadyState, anything(2)...).Return(func(_ context.Context, r activities.SteadyStateReport) error {
-		p.told = append(p.told, r.Status)
+		p.written = append(p.written, r.Status)
 		if r.Change != status.SteadyStateAsked {
 			p.changes = append(p.changes, r.Change)
 		}
@@ -72,23 +72,23 @@ func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *guardedPlay {
 		}
 		p.asks = append(p.asks, asked)
 		if !p.mute[asked.Phase] && (p.silentFrom == 0 || asked.Session < p.silentFrom) {
-			p.say(asked.Phase, v1beta1.ProbeSuccess, "status 200")
+			p.report(asked.Phase, v1beta1.ProbeSuccess, "status 200")
 		}
 	})
 	return p
 }
 
-// say tells that all probes of a phase are in a state.
-func (p *guardedPlay) say(phase v1beta1.ProbePhase, state v1beta1.ProbeState, text string) {
+// report reports a state for all probes of a phase.
+func (p *guardedPlay) report(phase v1beta1.ProbePhase, state v1beta1.ProbeState, text string) {
 	p.seq++
-	told := contract.ProbeTransition{Phase: phase, Session: p.asks[len(p.asks)-1].Session, Seq: p.seq, At: p.env.Now().Add(p.clockAhead)}
+	transition := contract.ProbeTransition{Phase: phase, Session: p.asks[len(p.asks)-1].Session, Seq: p.seq, At: p.env.Now().Add(p.clockAhead)}
 	for _, probe := range p.plan.SteadyState.Of(phase) {
-		told.Probes = append(told.Probes, contract.ProbeReport{Name: probe.Name, State: state, Since: p.env.Now(), Heard: text != "", Text: text})
+		transition.Probes = append(transition.Probes, contract.ProbeReport{Name: probe.Name, State: state, Since: p.env.Now(), Answered: text != "", Text: text})
 	}
-	p.env.SignalWorkflow(contract.SignalProbe, told)
+	p.env.SignalWorkflow(contract.SignalProbe, transition)
 }
 
-// asked are the phases in which somebody was told to ask.
+// asked are the phases in which a prober was started.
 func (p *guardedPlay) asked() string {
 	var phases []string
 	for _, ask := range p.asks {
@@ -97,13 +97,13 @@ func (p *guardedPlay) asked() string {
 	return strings.Join(phases, " ")
 }
 
-func (p *guardedPlay) wantVerdict(t *testing.T, result Result, verdict v1beta1.Verdict, words string) {
+func (p *guardedPlay) wantVerdict(t *testing.T, result Result, verdict v1beta1.Verdict, text string) {
 	t.Helper()
-	if result.Verdict != verdict || !strings.Contains(result.Summary, words) {
-		t.Errorf("result = %+v, want %s and %q in the summary", result, verdict, words)
+	if result.Verdict != verdict || !strings.Contains(result.Summary, text) {
+		t.Errorf("result = %+v, want %s and %q in the summary", result, verdict, text)
 	}
-	if last := p.finished.SteadyState; last == nil || last.Verdict != verdict || !strings.Contains(last.Summary, words) {
-		t.Errorf("the last status says %+v, want %s and %q", last, verdict, words)
+	if last := p.finished.SteadyState; last == nil || last.Verdict != verdict || !strings.Contains(last.Summary, text) {
+		t.Errorf("the last status says %+v, want %s and %q", last, verdict, text)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 			if state := p.state(t); state.Phase != v1beta1.PhaseSelecting || state.Steady.Phase != before {
 				t.Errorf("state at the gate: %+v", state)
 			}
-			p.say(before, v1beta1.ProbeSuccess, "status 200")
+			p.report(before, v1beta1.ProbeSuccess, "status 200")
 		})
 		result := p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "finish")
@@ -140,7 +140,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 	t.Run("who asks tells by its result", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[before], p.mute[after] = true, true
-		steady := activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Heard: true, Text: "status 200"}}}
+		steady := activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200"}}}
 		p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(asked activities.AskProbesInput) bool { return asked.Phase != in })).
 			After(10*time.Second).Return(steady, nil)
 		result := p.run(t)
@@ -150,7 +150,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 	t.Run("it never opens", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[before] = true
-		p.after(10*time.Second, func() { p.say(before, v1beta1.ProbeFailure, "status 503") })
+		p.after(10*time.Second, func() { p.report(before, v1beta1.ProbeFailure, "status 503") })
 		began := p.env.Now()
 		result := p.run(t)
 		p.want(t, "prepare", "select", "clean", "finish")
@@ -175,13 +175,13 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 	t.Run("it opens and closes again before all succeed", func(t *testing.T) {
 		p := guardedWorld(t, v1beta1.Probe{Name: "shop"}, v1beta1.Probe{Name: "cart"})
 		p.mute[before] = true
-		say := func(name string, state v1beta1.ProbeState) {
+		send := func(name string, state v1beta1.ProbeState) {
 			p.seq++
-			p.env.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: before, Session: 1, Seq: p.seq, Probes: []contract.ProbeReport{{Name: name, State: state, Heard: true}}})
+			p.env.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: before, Session: 1, Seq: p.seq, Probes: []contract.ProbeReport{{Name: name, State: state, Answered: true}}})
 		}
-		p.after(5*time.Second, func() { say("shop", v1beta1.ProbeSuccess) })
-		p.after(6*time.Second, func() { say("shop", v1beta1.ProbeFailure) })
-		p.after(7*time.Second, func() { say("cart", v1beta1.ProbeSuccess) })
+		p.after(5*time.Second, func() { send("shop", v1beta1.ProbeSuccess) })
+		p.after(6*time.Second, func() { send("shop", v1beta1.ProbeFailure) })
+		p.after(7*time.Second, func() { send("cart", v1beta1.ProbeSuccess) })
 		result := p.run(t)
 		p.want(t, "prepare", "select", "clean", "finish")
 		p.wantVerdict(t, result, v1beta1.VerdictFailed, "probe shop")
@@ -198,7 +198,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[before] = true
 		p.plan.ExpireAt = p.plan.CreateAt.Add(20 * time.Second)
-		p.after(5*time.Second, func() { p.say(before, v1beta1.ProbeFailure, "status 503") })
+		p.after(5*time.Second, func() { p.report(before, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.want(t, "prepare", "select", "clean", "finish")
 		p.wantVerdict(t, result, v1beta1.VerdictFailed, "was not steady before")
@@ -208,7 +208,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 		p.mute[in] = true
 		p.after(5*time.Second, func() {
 			p.want(t, "prepare", "select")
-			p.say(in, v1beta1.ProbeSuccess, "")
+			p.report(in, v1beta1.ProbeSuccess, "")
 		})
 		p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "finish")
@@ -231,7 +231,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 	})
 }
 
-// Targets that are lost at the gate make place for others.
+// Targets that are lost at the gate are replaced.
 func TestTargetsAreReplacedAtTheGate(t *testing.T) {
 	p := guardedWorld(t)
 	p.mute[before] = true
@@ -239,7 +239,7 @@ func TestTargetsAreReplacedAtTheGate(t *testing.T) {
 		{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 0}, {Desired: 2, Selected: 2, Added: []int{1}}, {Desired: 2, Selected: 2},
 	}
 	p.after(5*time.Second, func() { p.observe(contract.Observation{Hash: "a", TargetsLost: 2, SpecChanged: true}) })
-	p.after(6*time.Second, func() { p.say(before, v1beta1.ProbeSuccess, "status 200") })
+	p.after(6*time.Second, func() { p.report(before, v1beta1.ProbeSuccess, "status 200") })
 	p.after(10*time.Second, func() {
 		p.want(t, "prepare", "select", "select") // the gate stays closed while there is no target
 		p.observe(contract.Observation{Hash: "b", Candidates: 2})
@@ -253,7 +253,7 @@ func TestTargetsAreReplacedAtTheGate(t *testing.T) {
 func TestALostProbeEndsTheDisruption(t *testing.T) {
 	t.Run("Abort", func(t *testing.T) {
 		p := guardedWorld(t)
-		p.after(10*time.Minute, func() { p.say(in, v1beta1.ProbeFailure, "status 503") })
+		p.after(10*time.Minute, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "finish")
 		p.wantVerdict(t, result, v1beta1.VerdictAborted, "probe shop was lost: status 503")
@@ -269,7 +269,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 	})
 	t.Run("Record", func(t *testing.T) {
 		p := guardedWorld(t, v1beta1.Probe{Name: "shop", OnFailure: v1beta1.ProbeRecord})
-		p.after(10*time.Minute, func() { p.say(in, v1beta1.ProbeFailure, "status 503") })
+		p.after(10*time.Minute, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.wantVerdict(t, result, v1beta1.VerdictFailed, "probe shop was lost: status 503")
 		if result.Ending != v1beta1.EndingExpired {
@@ -280,7 +280,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 		p := guardedWorld(t)
 		p.selections = []activities.Selection{{Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
 		p.creating = 20 * time.Second
-		p.after(5*time.Second, func() { p.say(in, v1beta1.ProbeFailure, "status 503") })
+		p.after(5*time.Second, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.wantVerdict(t, result, v1beta1.VerdictAborted, "")
 		p.wantCleaned(t, 0, 1, 2)
@@ -288,7 +288,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 	t.Run("the finalizer stays while it is not clean, and the verdict too", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.cleans = []activities.CleanResult{{Remaining: 1, Left: []activities.LeftPod{failedPod}}, {}}
-		p.after(time.Minute, func() { p.say(in, v1beta1.ProbeFailure, "status 503") })
+		p.after(time.Minute, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "clean", "finish")
 		p.wantVerdict(t, result, v1beta1.VerdictAborted, "")
@@ -296,7 +296,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 	t.Run("it is deleted after it was aborted", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[after] = true
-		p.after(time.Minute, func() { p.say(in, v1beta1.ProbeFailure, "status 503") })
+		p.after(time.Minute, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		p.after(2*time.Minute, p.end)
 		result := p.run(t)
 		p.wantVerdict(t, result, v1beta1.VerdictAborted, "probe shop was lost")
@@ -321,7 +321,7 @@ func TestAProberThatDiesIsFollowed(t *testing.T) {
 	}
 }
 
-// Whether somebody asks is found by one clock, whatever those of the machines say.
+// A silent prober is detected by one clock, even if the machines' clocks differ.
 func TestAProberWithAnotherClock(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		dead := func(p *guardedPlay) error {
@@ -333,7 +333,7 @@ func TestAProberWithAnotherClock(t *testing.T) {
 			p.fails(in, dead(p))
 			p.wantVerdict(t, p.run(t), v1beta1.VerdictPassed, "")
 			if asked := p.asks[2]; asked.Idle < 9*time.Second || asked.Idle > 12*time.Second || asked.Lasted < time.Minute || asked.Lasted > 62*time.Second {
-				t.Errorf("who follows is told of %s without a prober, in a phase of %s; want about 10 s and a minute", asked.Idle, asked.Lasted)
+				t.Errorf("the next prober receives %s without a prober, in a phase of %s; want about 10 s and a minute", asked.Idle, asked.Lasted)
 			}
 		})
 		t.Run(name+", and nobody follows", func(t *testing.T) {
@@ -349,7 +349,7 @@ func TestAProberWithAnotherClock(t *testing.T) {
 }
 
 // rule P11
-func TestNobodyAsks(t *testing.T) {
+func TestSilentProberCountsAsBlind(t *testing.T) {
 	dead := func(p *guardedPlay) error {
 		return temporal.NewHeartbeatTimeoutError(activities.ProbeSnapshot{At: p.env.Now().Add(50 * time.Second)})
 	}
@@ -379,7 +379,7 @@ func TestNobodyAsks(t *testing.T) {
 		p.plan.SteadyState.OnProberLost = v1beta1.ProbeRecord
 		p.silentFrom = 3
 		p.fails(in, dead(p))
-		p.after(5*time.Minute, func() { p.say(in, v1beta1.ProbeSuccess, "status 200") })
+		p.after(5*time.Minute, func() { p.report(in, v1beta1.ProbeSuccess, "status 200") })
 		p.after(6*time.Minute, func() { p.silentFrom = 0 })
 		result := p.run(t)
 		p.wantVerdict(t, result, v1beta1.VerdictInconclusive, "no program runs it")
@@ -390,7 +390,7 @@ func TestNobodyAsks(t *testing.T) {
 			t.Errorf("ending %q, want it to last", result.Ending)
 		}
 	})
-	t.Run("who is told to ask fails each time: that is tried ever more seldom", func(t *testing.T) {
+	t.Run("the prober fails each time: it is tried ever more seldom", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.plan.SteadyState.OnProberLost = v1beta1.ProbeRecord
 		p.silentFrom = 2
@@ -403,7 +403,7 @@ func TestNobodyAsks(t *testing.T) {
 	})
 	t.Run("one probe could not be asked for too long", func(t *testing.T) {
 		p := guardedWorld(t)
-		p.after(time.Minute, func() { p.say(in, v1beta1.ProbeUnknown, "no server") })
+		p.after(time.Minute, func() { p.report(in, v1beta1.ProbeUnknown, "no server") })
 		p.wantVerdict(t, p.run(t), v1beta1.VerdictAborted, "could not be asked for too long: no server")
 	})
 	t.Run("the limit is that of the quickest probe", func(t *testing.T) {
@@ -414,14 +414,13 @@ func TestNobodyAsks(t *testing.T) {
 	})
 }
 
-// fails lets the first AskProbes of a phase end with an error, a minute after it
-// was told to ask.
+// fails ends the first AskProbes of a phase with an error, a minute after its start.
 func (p *guardedPlay) fails(phase v1beta1.ProbePhase, err error) {
 	p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(in activities.AskProbesInput) bool { return in.Phase == phase })).
 		After(time.Minute).Return(activities.AskProbesResult{}, err).Once()
 }
 
-// asksOn lets every other AskProbes go on for good.
+// asksOn makes every other AskProbes run for good.
 func (p *guardedPlay) asksOn() {
 	p.env.OnActivity(a.AskProbes, anything(2)...).After(1000*time.Hour).Return(activities.AskProbesResult{}, nil)
 }
@@ -434,14 +433,14 @@ func TestAfterDecidesInTime(t *testing.T) {
 		name    string
 		do      func(p *guardedPlay)
 		verdict v1beta1.Verdict
-		words   string
+		text    string
 		within  time.Duration
 	}{
 		{"it comes back", func(p *guardedPlay) {
-			p.after(12*time.Minute, func() { p.say(after, v1beta1.ProbeSuccess, "status 200") })
+			p.after(12*time.Minute, func() { p.report(after, v1beta1.ProbeSuccess, "status 200") })
 		}, v1beta1.VerdictPassed, "", 12*time.Minute + 5*time.Second},
 		{"it does not", func(p *guardedPlay) {
-			p.after(12*time.Minute, func() { p.say(after, v1beta1.ProbeFailure, "status 503") })
+			p.after(12*time.Minute, func() { p.report(after, v1beta1.ProbeFailure, "status 503") })
 		}, v1beta1.VerdictFailed, "did not come back in time: status 503", 15*time.Minute + 5*time.Second},
 		{"nobody can say", func(*guardedPlay) {}, v1beta1.VerdictInconclusive, "could not be asked after", 15*time.Minute + 5*time.Second},
 		{"it is deleted meanwhile", func(p *guardedPlay) { p.after(11*time.Minute, p.end) }, v1beta1.VerdictInconclusive, "was not asked after", 11*time.Minute + 5*time.Second},
@@ -458,7 +457,7 @@ func TestAfterDecidesInTime(t *testing.T) {
 			p.mute[after] = true
 			test.do(p)
 			result := p.run(t)
-			p.wantVerdict(t, result, test.verdict, test.words)
+			p.wantVerdict(t, result, test.verdict, test.text)
 			if took := p.env.Now().Sub(p.plan.CreateAt); took > test.within {
 				t.Errorf("it took %s, want %s", took, test.within)
 			}
@@ -491,7 +490,7 @@ func TestAnHourOfProbingIsAShortHistory(t *testing.T) {
 	p := guardedWorld(t, v1beta1.Probe{Name: "shop", PeriodSeconds: 1}, v1beta1.Probe{Name: "slow", PeriodSeconds: 1, OnFailure: v1beta1.ProbeRecord})
 	counted := &eventCounter{}
 	p.env.SetWorkerOptions(patientWorker(counted))
-	p.after(30*time.Minute, func() { p.say(in, v1beta1.ProbeSuccess, "status 204") })
+	p.after(30*time.Minute, func() { p.report(in, v1beta1.ProbeSuccess, "status 204") })
 	p.run(t)
 	if counted.events == 0 || counted.events >= 200 {
 		t.Errorf("an hour takes %d events, want less than 200", counted.events)
@@ -550,34 +549,34 @@ func (c *eventCounter) UpsertTypedSearchAttributes(ctx workflow.Context, attribu
 	return c.WorkflowOutboundInterceptorBase.Next.UpsertTypedSearchAttributes(ctx, attributes...)
 }
 
-// Probes that come and go do not fill the history with writes of status.
-func TestFlappingProbesAreToldSeldom(t *testing.T) {
+// Flapping probes do not fill the history with writes of status.
+func TestFlappingProbesAreWrittenSeldom(t *testing.T) {
 	p := guardedWorld(t)
 	p.mute[before] = true
 	for i := range 50 {
-		p.after(time.Duration(i+1)*time.Second, func() { p.say(before, v1beta1.ProbeFailure, fmt.Sprint("status ", i)) })
+		p.after(time.Duration(i+1)*time.Second, func() { p.report(before, v1beta1.ProbeFailure, fmt.Sprint("status ", i)) })
 	}
 	p.run(t)
-	if quiet := len(p.told) - len(p.changes); quiet > mostSteadyReports {
+	if quiet := len(p.written) - len(p.changes); quiet > mostSteadyReports {
 		t.Errorf("%d writes that tell no change, want at most %d", quiet, mostSteadyReports)
 	}
 }
 
 // rule P18
-func TestStatusQueryAndPageSayTheSame(t *testing.T) {
+func TestStatusQueryAndPageAgree(t *testing.T) {
 	p := guardedWorld(t, v1beta1.Probe{Name: "shop", OnFailure: v1beta1.ProbeRecord}, v1beta1.Probe{Name: "cart"})
 	p.after(10*time.Minute, func() {
 		p.env.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: in, Session: 2, Seq: 99, Probes: []contract.ProbeReport{
-			{Name: "shop", State: v1beta1.ProbeFailure, Heard: true, Text: "status 503"}}})
+			{Name: "shop", State: v1beta1.ProbeFailure, Answered: true, Text: "status 503"}}})
 	})
 	p.after(11*time.Minute, func() {
-		state, said := p.state(t), p.told[len(p.told)-1]
+		state, written := p.state(t), p.written[len(p.written)-1]
 		asked := state.Steady.Status(*p.plan.SteadyState, false, p.env.Now())
-		if said.Summary != asked.Summary || said.Phase != in || said.Probes[0].State != v1beta1.ProbeFailure || asked.Probes[0].State != v1beta1.ProbeFailure {
-			t.Errorf("status %+v\nquery %+v", said, asked)
+		if written.Summary != asked.Summary || written.Phase != in || written.Probes[0].State != v1beta1.ProbeFailure || asked.Probes[0].State != v1beta1.ProbeFailure {
+			t.Errorf("status %+v\nquery %+v", written, asked)
 		}
 		page := details(ref, state)
-		for _, want := range []string{"### Steady state", said.Summary, "| shop | Failure | Steady | Lost | - | status 503 |", "| cart | Success | Steady | asked | - | status 200 |"} {
+		for _, want := range []string{"### Steady state", written.Summary, "| shop | Failure | Steady | Lost | - | status 503 |", "| cart | Success | Steady | asked | - | status 200 |"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("the page lacks %q:\n%s", want, page)
 			}
@@ -592,16 +591,16 @@ func TestStatusQueryAndPageSayTheSame(t *testing.T) {
 	if want := []status.SteadyStateChange{status.SteadyStateReached, status.SteadyStateLost, status.SteadyStateRecovered}; !slices.Equal(p.changes, want) {
 		t.Errorf("people are told %v, want %v", p.changes, want)
 	}
-	if !slices.IsSortedFunc(p.told, func(a, b v1beta1.SteadyStateStatus) int { return a.ReportedAt.Compare(b.ReportedAt.Time) }) {
-		t.Errorf("status was told out of order: %+v", p.told)
+	if !slices.IsSortedFunc(p.written, func(a, b v1beta1.SteadyStateStatus) int { return a.ReportedAt.Compare(b.ReportedAt.Time) }) {
+		t.Errorf("status was told out of order: %+v", p.written)
 	}
 }
 
-// What a run knows of the steady state the next one knows too, and goes on.
-func TestANewRunGoesOnToGuard(t *testing.T) {
+// A new run knows the steady state of the run before, and continues with it.
+func TestNewRunContinuesToGuard(t *testing.T) {
 	t.Run("while it holds", func(t *testing.T) {
 		p := guardedWorld(t, v1beta1.Probe{Name: "shop", OnFailure: v1beta1.ProbeRecord})
-		p.after(time.Minute, func() { p.say(in, v1beta1.ProbeFailure, "status 503") })
+		p.after(time.Minute, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		p.after(2*time.Minute, func() {
 			p.env.SetContinueAsNewSuggested(true)
 			p.observe(contract.Observation{Hash: "a", Candidates: 3})
@@ -619,13 +618,13 @@ func TestANewRunGoesOnToGuard(t *testing.T) {
 		p.mute[before] = true
 		p.after(20*time.Second, func() {
 			p.env.SetContinueAsNewSuggested(true)
-			p.say(before, v1beta1.ProbeFailure, "status 503")
+			p.report(before, v1beta1.ProbeFailure, "status 503")
 		})
 		next := p.newRun(t)
 		next.mute[before] = true
 		next.after(10*time.Second, func() {
 			next.want(t)
-			next.say(before, v1beta1.ProbeSuccess, "status 200")
+			next.report(before, v1beta1.ProbeSuccess, "status 200")
 		})
 		result := next.run(t)
 		next.want(t, "create", "select", "clean", "finish")

@@ -74,7 +74,7 @@ func TestEmergencyStop(t *testing.T) {
 	})
 }
 
-// Whatever somebody sends along, end ends.
+// The signal end ends the disruption with any argument.
 func TestEndTakesAnyArgument(t *testing.T) {
 	for _, c := range []struct {
 		name string

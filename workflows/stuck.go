@@ -10,22 +10,22 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// awaitDecision waits for the next try by itself, for the cluster to change or
-// for a person. When fresh cleaners have failed too, it reports what is stuck.
+// awaitDecision waits for the next automatic attempt, for a change in the cluster or for
+// a person. When fresh cleaners have failed too, it reports what is stuck.
 func (d *disruption) awaitDecision(ctx workflow.Context) {
-	d.Observed = nil // the round that has ended has seen it
+	d.Observed = nil // the round that has ended has acted on it
 	if d.stuck() {
 		if d.LeftChanged {
 			d.Rounds++ // the same events again would count as those of the last report
 			d.LeftChanged = false
-			d.tellStuck(ctx)
+			d.notifyStuck(ctx)
 		}
 		d.publishPhase(ctx, v1beta1.PhaseStuck)
 		d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
 	} else {
 		d.publishPhase(ctx, v1beta1.PhaseCleaning)
 	}
-	if d.Observed != nil && workflow.GetVersion(ctx, changeSeenWhileTelling, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if d.Observed != nil && workflow.GetVersion(ctx, changeSeenWhileReporting, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		d.Observed = nil
 	}
 	called, err := awaitFor(ctx, d.nextTryDelay(), "wait before the next clean-up",
@@ -34,20 +34,20 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 		return // a disconnected context is not cancelled
 	}
 	if !called {
-		d.retryByItself()
+		d.retryAutomatically()
 	}
 	d.applyResumes(ctx)
 }
 
-// exhausted is true for a chaos pod on which fresh cleaners have failed often
-// enough: a person must see it.
+// exhausted is true for a chaos pod on which fresh cleaners have failed often enough: a
+// person must see it.
 func exhausted(pod activities.LeftPod) bool { return pod.Tries >= cleanerTries }
 
-// stuck is true when fresh cleaners could not clean some chaos pod either.
-// Others that fail and are cleaned beside it do not hide it.
+// stuck is true when fresh cleaners failed on some chaos pod. Other failed chaos pods
+// that are cleaned beside it do not hide it.
 func (d *disruption) stuck() bool { return slices.ContainsFunc(d.Left, exhausted) }
 
-// nextTryDelay is how long to wait before the next try by itself.
+// nextTryDelay is how long to wait before the next automatic attempt.
 func (d *disruption) nextTryDelay() time.Duration {
 	if len(d.Left) == 0 {
 		return safetyPeriod
@@ -70,16 +70,16 @@ func (d *disruption) allExhausted() bool {
 	return len(d.Left) > 0 && !slices.ContainsFunc(d.Left, func(pod activities.LeftPod) bool { return !exhausted(pod) })
 }
 
-// retryByItself is the slow try of all that is left, in case the nodes have
-// healed. As long as cleaners still try some of it, only these are tried.
-func (d *disruption) retryByItself() {
+// retryAutomatically retries, at a low rate, all that is left, in case the nodes have
+// recovered. As long as cleaners still try some of it, only these are tried.
+func (d *disruption) retryAutomatically() {
 	if d.allExhausted() {
 		d.Retry = allTargets
 	}
 }
 
-// nextRound is what a round of cleaning is asked for: cleaners for all but the
-// chaos pods on which they have failed often enough, and for what a person named.
+// nextRound is the input for a round of cleaning: cleaners for all but the chaos pods on
+// which they have failed often enough, and for the targets a person named.
 func (d *disruption) nextRound(onlyEnded bool) activities.CleanInput {
 	in := activities.CleanInput{
 		OnlyEnded: onlyEnded, Retry: d.Retry, Release: d.Release, ReleaseUntil: d.ReleaseUntil, Operated: d.operates(), Runs: d.Runs, Patience: cleaningPatience,
@@ -102,9 +102,9 @@ func (d *disruption) cleanerRan(pod activities.LeftPod) bool {
 		slices.Contains(d.round.Retry, allTargets[0]) && !slices.Contains(d.round.Exhausted, pod.ID())
 }
 
-// updateLeft keeps what a round of cleaning left, and counts for each chaos pod
-// how often cleaners have failed on it. A round without a cleaner for a chaos pod
-// does not know what the last cleaner said, so those words stay.
+// updateLeft keeps what a round of cleaning left, and counts for each chaos pod how often
+// cleaners have failed on it. A round without a cleaner for a chaos pod has no newer
+// report, so the last cleaner's text stays.
 func (d *disruption) updateLeft(left activities.CleanResult) {
 	before := map[string]activities.LeftPod{}
 	for _, pod := range d.Left {
@@ -121,23 +121,22 @@ func (d *disruption) updateLeft(left activities.CleanResult) {
 			pod.Why = old.Why
 		}
 	}
-	d.LeftChanged = d.LeftChanged || !slices.EqualFunc(left.Left, d.Left, sameNews)
+	d.LeftChanged = d.LeftChanged || !slices.EqualFunc(left.Left, d.Left, sameReport)
 	d.Left, d.Remaining = left.Left, left.Remaining
 }
 
-// sameNews is true when nothing new is to be told of a chaos pod: a try more is
-// no news.
-func sameNews(a, b activities.LeftPod) bool {
+// sameReport is true when the report about a chaos pod is unchanged: another attempt
+// changes nothing.
+func sameReport(a, b activities.LeftPod) bool {
 	a.Tries, b.Tries = 0, 0
 	return a == b
 }
 
-// failed is true when an injector and its cleaner failed. Otherwise what is left
-// has not ended yet.
+// failed is true when an injector and its cleaner failed. Otherwise the chaos pods that
+// are left have not ended yet.
 func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome == activities.Failed }
 
-// reportLeft reports, once, which chaos pods failed to clean while the disruption
-// goes on.
+// reportLeft reports, once, which chaos pods failed to clean while the disruption lasts.
 func (d *disruption) reportLeft(ctx workflow.Context, left activities.CleanResult) {
 	left.Left = slices.DeleteFunc(left.Left, func(pod activities.LeftPod) bool { return pod.Outcome != activities.Failed })
 	left.Remaining = len(left.Left)
@@ -149,7 +148,7 @@ func (d *disruption) reportLeft(ctx workflow.Context, left activities.CleanResul
 	d.publishPhase(ctx, d.Phase)
 	if d.stuck() || wasStuck {
 		d.Rounds++
-		d.tellStuck(ctx)
+		d.notifyStuck(ctx)
 		d.report(ctx, d.stuckReport(d.idlePhase()))
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// nodePage is how many nodes one activity looks at: 5,000 nodes are 25
+	// nodePage is how many nodes one activity searches: 5,000 nodes are 25
 	// activities, and a worker that dies costs no more than one of them.
 	nodePage = 200
 	// orphanPatience is how long a sweep waits for the workflows it has started.
@@ -30,16 +30,16 @@ type Swept struct {
 	ChaosPods orphans.Tally `json:"chaosPods"`
 	Records   orphans.Tally `json:"records"`
 	Marks     orphans.Tally `json:"marks"`
-	// Cleaned was cleaned, Left could not be, Skipped are nodes that could not
-	// be looked at; the next sweep tries the last two again. At most 50 of each.
+	// Cleaned was cleaned, Left could not be, Skipped are nodes that could not be searched;
+	// the next sweep tries the last two again. At most 50 of each.
 	Cleaned []orphans.Orphan `json:"cleaned,omitempty"`
 	Left    []orphans.Orphan `json:"left,omitempty"`
 	Skipped []orphans.Orphan `json:"skipped,omitempty"`
 }
 
-// Sweep looks through the API and over all nodes for what no live disruption
-// owns, and has it cleaned. It carries counts, whatever the number of nodes,
-// and fails only when it could not look.
+// Sweep searches the API and all nodes for what no live disruption owns, and has it
+// cleaned. It carries counts, whatever the number of nodes, and fails only when it could
+// not search.
 func Sweep(ctx workflow.Context) (Swept, error) {
 	var s Swept
 	var records orphans.SweptRecords
@@ -74,7 +74,7 @@ func (s *Swept) add(page orphans.SweptNodes) {
 	s.Summary = s.sentence()
 }
 
-// someOf has as many as a result should name.
+// someOf is as many as a result should name.
 func someOf(all, more []orphans.Orphan) []orphans.Orphan {
 	return append(all, more[:min(len(more), maxNamed-len(all))]...)
 }
@@ -82,16 +82,16 @@ func someOf(all, more []orphans.Orphan) []orphans.Orphan {
 func (s *Swept) sentence() string {
 	found, cleaned := s.ChaosPods.Found+s.Records.Found+s.Marks.Found, s.ChaosPods.Cleaned+s.Records.Cleaned+s.Marks.Cleaned
 	left := s.ChaosPods.Left + s.Records.Left + s.Marks.Left
-	said := fmt.Sprintf("looked at %d of %s: ", s.Audited, number(s.Nodes, "node"))
+	text := fmt.Sprintf("looked at %d of %s: ", s.Audited, number(s.Nodes, "node"))
 	if found == 0 {
-		return said + "nothing is there that no disruption owns"
+		return text + "nothing is there that no disruption owns"
 	}
-	said += fmt.Sprintf("%s (%s, %s, %s on nodes), %d cleaned", number(found, "orphan"),
+	text += fmt.Sprintf("%s (%s, %s, %s on nodes), %d cleaned", number(found, "orphan"),
 		number(s.ChaosPods.Found, "chaos pod"), number(s.Records.Found, "record"), number(s.Marks.Found, "mark"), cleaned)
 	if left > 0 {
-		said += fmt.Sprintf(", %d left for the next sweep", left)
+		text += fmt.Sprintf(", %d left for the next sweep", left)
 	}
-	return said
+	return text
 }
 
 // sweepDetails is the page a person reads in the Temporal UI: markdown.

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// safetyPeriod is how long a holding disruption waits for an observation
-	// before it looks at the cluster anyway. A shorter one would fill the history;
-	// a bridge that restarts sends its observations again.
+	// safetyPeriod is how long a holding disruption waits for an observation before it
+	// checks the cluster anyway. A shorter one would fill the history; a bridge that
+	// restarts sends its observations again.
 	safetyPeriod = 6 * time.Hour
-	// retryPeriod is how often a stuck disruption tries by itself, so that a
-	// healed node clears itself.
+	// retryPeriod is how often a stuck disruption retries automatically, so that a recovered
+	// node is cleaned.
 	retryPeriod = 10 * time.Minute
-	// cleanerTries is how often a fresh cleaner pod tries what an injector failed
-	// to clean before a person is told.
+	// cleanerTries is how often fresh cleaner pods try what an injector failed to clean
+	// before Squall reports it as stuck.
 	cleanerTries = 3
 	// cleaningPatience is how long one activity waits for chaos pods to end:
 	// their grace period.
 	cleaningPatience = 60 * time.Second
-	// cleaningRounds bounds how often a chaos pod that does not end is waited
-	// for before a person is asked.
+	// cleaningRounds bounds how often Squall waits for a chaos pod that does not end before
+	// it asks a person.
 	cleaningRounds = 3
 	// cleaningStatusDelay saves a write: a deleted disruption that is clean within
 	// this time never shows phase Cleaning. A kubelet ends a pod in some three seconds.
@@ -33,35 +33,34 @@ const (
 	// parallelShards is how many shards are worked on at once. More only queue at
 	// the API server.
 	parallelShards = 6
-	// shardsPerRun is how many shards a round cleans though the history is long enough
-	// for a new run: some 2,000 events, of the 51,200 that Temporal allows.
+	// shardsPerRun is how many shards a round cleans even if the history is long enough for
+	// a new run: some 2,000 events, of the 51,200 that Temporal allows.
 	shardsPerRun = 200
-	// askAgainPeriod is when a pod is asked for again whose patch was refused: the
-	// webhook of its driver is away, and nothing tells when it is back.
+	// askAgainPeriod is when Squall repeats a refused request for an operation on a pod: the
+	// webhook of its driver is down, and nothing signals when it is back.
 	askAgainPeriod = 15 * time.Second
-	// lastTries is how often Squall tries again to give a target back that it cannot write
-	// to when the time for that is over, and lastTryPause how long it waits before each:
-	// one failed call must not leave the target to the bridge.
+	// lastTries is how often Squall retries to end an operation when availableTimeout is
+	// over and the pod refuses the patch. lastTryPause is the pause before each retry: one
+	// failed call must not leave the target to the bridge.
 	lastTries    = 3
 	lastTryPause = 2 * time.Second
 	// localTimeout bounds a local activity: Temporal gives a workflow task 10 s.
 	localTimeout = 8 * time.Second
-	// localTargetLimit is up to how many targets their chaos pods are created by a
-	// local activity.
+	// localTargetLimit is up to how many targets a local activity creates their chaos pods.
 	localTargetLimit = 20
-	// heartbeat is after which silence of a worker another one takes its activity
-	// over. The worker itself heartbeats for every activity.
+	// heartbeat is how long a worker may be silent before another one takes over its
+	// activity. The worker itself sends heartbeats for every activity.
 	heartbeat = 10 * time.Second
 )
 
-// cleanerPauses are the waits before the next try of a cleaner, by tries so far.
+// cleanerPauses are the waits before the next attempt of a cleaner, by attempts so far.
 var cleanerPauses = [cleanerTries]time.Duration{0, 2 * time.Second, 10 * time.Second}
 
 // retries suit calls to an API server that may be away for a while.
 var retries = temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second}
 
-// requiredOptions are for a few API calls without which nothing can go on: they
-// are tried for as long as it takes.
+// requiredOptions are for a few API calls without which nothing can continue: they are
+// tried for as long as it takes.
 func requiredOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Second,
@@ -71,8 +70,8 @@ func requiredOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// awaitRunOptions are for looks at a run of a cron, one after the other for as long
-// as it goes on. Each that finds it going on says when the next one is due.
+// awaitRunOptions are for reading a run of a cron, again and again until it has ended.
+// The activity returns when the next read is due.
 func awaitRunOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Second,
@@ -82,8 +81,8 @@ func awaitRunOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// localOptions are for the one attempt as a local activity, with the summary of
-// the activity that takes its place if it fails.
+// localOptions are for the one attempt as a local activity, with the summary of the
+// activity that replaces it if it fails.
 func localOptions(ctx, options workflow.Context) workflow.Context {
 	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: localTimeout,
@@ -92,8 +91,8 @@ func localOptions(ctx, options workflow.Context) workflow.Context {
 	})
 }
 
-// statusOptions are for what a user should see but the cleaning must not wait
-// for: after two minutes it goes on without it.
+// statusOptions are for writes that a user should see but the cleaning must not wait for:
+// after two minutes it continues without them.
 func statusOptions(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 2 * time.Minute,
@@ -104,8 +103,8 @@ func statusOptions(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 	})
 }
 
-// interimOptions are for what is done again later if it does not succeed in two
-// minutes, and must not keep the rest from going on.
+// interimOptions are for steps that run again later if they do not succeed in two
+// minutes, and must not block the rest.
 func interimOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 2 * time.Minute,
@@ -117,9 +116,9 @@ func interimOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// creationOptions are for what injects: it is tried until the disruption ends,
-// and waited for when it is cancelled, so that nothing is injected after the
-// cleaning has begun.
+// creationOptions are for an activity that injects. Temporal tries it until the
+// disruption ends, and the workflow waits for it when it is cancelled, so that nothing is
+// injected after the cleaning has begun.
 func (d *disruption) creationOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
@@ -131,9 +130,9 @@ func (d *disruption) creationOptions(ctx workflow.Context, summary string) workf
 	})
 }
 
-// replacementOptions are for replacing pods, which takes as long as these take to
-// end: it goes on on another worker within seconds, and is waited for when it is
-// cancelled, so that no node is cordoned after the cleaning has begun.
+// replacementOptions are for replacing pods, which takes as long as the pods take to end.
+// Another worker takes over within seconds. The workflow waits for the activity when it
+// is cancelled, so that no node is cordoned after the cleaning has begun.
 func (d *disruption) replacementOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
@@ -144,8 +143,8 @@ func (d *disruption) replacementOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// selectionOptions are for a few seconds' work that injects nothing but writes
-// records: it is waited for when it is cancelled, too.
+// selectionOptions are for a few seconds' work that injects nothing but writes records:
+// the workflow waits for it too when it is cancelled.
 func (d *disruption) selectionOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
@@ -157,10 +156,10 @@ func (d *disruption) selectionOptions(ctx workflow.Context, summary string) work
 	})
 }
 
-// watchOptions are for an activity that only reads and reports: it goes on on
-// another worker within seconds, and nobody waits for it when it is cancelled. On the
-// queue of the workflow itself Temporal hands it out with the answer to the task
-// that asks for it.
+// watchOptions are for an activity that only reads and reports. Another worker takes over
+// within seconds, and the workflow does not wait for it when it is cancelled. On the
+// queue of the workflow itself, Temporal hands it out with the answer to the task that
+// asks for it.
 func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: d.remaining(ctx),
@@ -170,8 +169,8 @@ func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow
 	})
 }
 
-// effectOptions are for one look at effects after the other. Each that has not seen
-// all of them act says when the next one is due.
+// effectOptions are for reading effects, again and again. The activity returns when the
+// next read is due, until all effects act.
 func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              contract.WatcherTaskQueue,
@@ -183,9 +182,9 @@ func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// probeOptions are for asking the probes of a phase, once: whoever goes on is told
-// what was left, and nobody waits for one that is cancelled, unless it is to have
-// the last word.
+// probeOptions are for one activity that asks the probes of a phase. The next one
+// receives the last heartbeat. The workflow does not wait for a cancelled one, unless it
+// needs its final result.
 func probeOptions(ctx workflow.Context, phase v1beta1.ProbePhase, lasts time.Duration, lastWord bool) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              contract.ProbeTaskQueue,
@@ -197,14 +196,14 @@ func probeOptions(ctx workflow.Context, phase v1beta1.ProbePhase, lasts time.Dur
 	})
 }
 
-// probePause is how long nobody is told to ask after so many in a row that said
-// nothing: each costs events of history.
-func probePause(unheard int) time.Duration {
-	return min(time.Second<<min(unheard-1, 9), 5*time.Minute)
+// probePause is how long to wait before the next prober starts after so many silent ones
+// in a row: each costs events of history.
+func probePause(silent int) time.Duration {
+	return min(time.Second<<min(silent-1, 9), 5*time.Minute)
 }
 
-// cleaningOptions are for taking away chaos pods: that is tried for 15 minutes
-// before a person is told that it cannot be done.
+// cleaningOptions are for removing chaos pods. Temporal tries for 15 minutes before the
+// workflow reports a failure.
 func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	summary := "clean up targets"
 	if onlyEnded {
@@ -220,11 +219,10 @@ func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	})
 }
 
-// searchOptions are for searching nodes, several at once, each for at most a minute
-// until it is ready, and a minute and a half from there on, unless the worker's
-// node-timeout gives them more: 200 nodes that do not answer take seven minutes.
-// Nodes that cannot be searched for half an hour are reported, or left to the next
-// sweep.
+// searchOptions are for searching nodes, several at once. Each node has a minute until it
+// is ready and a minute and a half from then on, unless the worker's node-timeout gives
+// it more: 200 nodes that do not answer take seven minutes. Nodes that cannot be searched
+// for half an hour are reported, or left to the next sweep.
 func searchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 30 * time.Minute,

@@ -8,17 +8,17 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 )
 
-// A cleaner has ended before the workflow stops waiting for it, whatever time the
-// installation gives it: otherwise a slow node looks like one that cannot be cleaned.
+// A cleaner ends before the workflow stops waiting for it, for every cleaner timeout of
+// the installation: otherwise a slow node looks like one that cannot be cleaned.
 func TestACleanerEndsBeforeAPersonIsAsked(t *testing.T) {
 	if waits := cleaningRounds * cleaningPatience; chaospod.MostNodeTimeout >= waits {
 		t.Errorf("a cleaner may have %s, and the workflow waits %s for it", chaospod.MostNodeTimeout, waits)
 	}
 }
 
-// docs/guarantees.md: a killed worker is given up after 10 s. Temporal gives up one
-// that sends no heartbeat for as long as the activity that it carries out allows. Lives
-// of each scenario are played, and every activity that the workflow asks for allows 10 s.
+// docs/guarantees.md: a killed worker is replaced after 10 s. Temporal gives a worker's
+// activity to another when no heartbeat arrives for the heartbeat timeout. The test plays
+// lives of each scenario, and expects 10 s for every activity that the workflow starts.
 func TestAKilledWorkerIsGivenUpAfterTenSeconds(t *testing.T) {
 	asked := map[string]bool{}
 	for i := range 20 * len(scenes) {

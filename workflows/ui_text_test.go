@@ -23,9 +23,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// What a person sees in Temporal, phase by phase, as the real server gives it
-// (rule T2).
-func TestEveryPhaseSpeaks(t *testing.T) {
+// Phase by phase, the page in Temporal is right, as the real server returns it (rule T2).
+func TestEveryPhaseHasAPage(t *testing.T) {
 	server := temporalserver.Shared(t)
 	t.Run("from the trigger to a release", func(t *testing.T) { throughEveryPhase(newStage(t, server)) })
 	t.Run("a spec that can never run", func(t *testing.T) {
@@ -93,9 +92,8 @@ func throughEveryPhase(s *stage) {
 	wantSummaries(s.T, s.history(""))
 }
 
-// refusesBadResumes: a stuck disruption refuses what makes no sense, with the
-// reason, and not a word of it gets into the history: so nothing can have been
-// carried out or written.
+// refusesBadResumes: a stuck disruption refuses senseless resumes, with the reason, and
+// none of it gets into the history: so nothing can have been carried out or written.
 func (s *stage) refusesBadResumes() {
 	s.Helper()
 	before := s.atRest()
@@ -129,9 +127,9 @@ func TestResumeOfADisruptionThatIsNotStuck(t *testing.T) {
 	s.wantNothingSince(before)
 }
 
-// Temporal does not hand a workflow's summary and details on to a new run, so
-// the page says what they said, and no other run need be looked up.
-func TestANewRunSpeaksToo(t *testing.T) {
+// Temporal does not pass a workflow's summary and details on to a new run. The page has
+// their content, so that a reader need not find another run.
+func TestNewRunShowsItsPageToo(t *testing.T) {
 	s := newStage(t, temporalserver.Shared(t))
 	first := s.lastTaskOfARun()
 	s.decide()
@@ -145,23 +143,23 @@ func TestANewRunSpeaksToo(t *testing.T) {
 }
 
 // sees reads the workflow's page as the web interface does.
-func (s *stage) sees(phase v1beta1.Phase, words ...string) {
+func (s *stage) sees(phase v1beta1.Phase, texts ...string) {
 	s.Helper()
 	answer, err := s.temporal.QueryWorkflow(s.Context(), s.id, "", "__temporal_workflow_metadata")
 	s.must(err)
 	var page sdk.WorkflowMetadata
 	s.must(answer.Get(&page))
-	for _, word := range append(words, fmt.Sprintf("## %s: shop/calm", phase)) {
-		if !strings.Contains(page.CurrentDetails, word) {
-			s.Errorf("in phase %s a person reads:\n%s\nwant %q in it", phase, page.CurrentDetails, word)
+	for _, text := range append(texts, fmt.Sprintf("## %s: shop/calm", phase)) {
+		if !strings.Contains(page.CurrentDetails, text) {
+			s.Errorf("in phase %s a person reads:\n%s\nwant %q in it", phase, page.CurrentDetails, text)
 		}
 	}
 	s.wantHandlers(page.Definition)
 	s.wantAttributes(phase)
 }
 
-// wantHandlers: each message that a person can send says what it does, and the
-// ones of resume which JSON they take.
+// wantHandlers: each message that a person can send has a description of its effect. The
+// ones of resume also show their JSON.
 func (s *stage) wantHandlers(d *sdk.WorkflowDefinition) {
 	s.Helper()
 	described := map[string]string{}
@@ -206,7 +204,7 @@ func (s *stage) described() *client.WorkflowExecutionDescription {
 	return description
 }
 
-// Every step that real disruptions went through says in words what it is.
+// Every step of recorded disruptions has a summary in words.
 func TestEveryRecordedStepHasASummary(t *testing.T) {
 	files, err := filepath.Glob("testdata/histories/*/*.json")
 	if err != nil || len(files) == 0 {
@@ -219,8 +217,8 @@ func TestEveryRecordedStepHasASummary(t *testing.T) {
 	}
 }
 
-// wantSummaries: the workflow, every activity and every timer say what they
-// are, and nothing is a wall of payload that nobody reads.
+// wantSummaries: the workflow, every activity and every timer have a summary, and no
+// summary is a long payload.
 func wantSummaries(t *testing.T, events []*history.HistoryEvent) {
 	t.Helper()
 	for _, event := range events {
@@ -228,7 +226,7 @@ func wantSummaries(t *testing.T, events []*history.HistoryEvent) {
 			t.Errorf("event %d, %s, has %d bytes", event.EventId, event.EventType, size)
 		}
 		if event.GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId() != "" {
-			continue // Temporal does not hand the summary on: see TestANewRunSpeaksToo
+			continue // Temporal does not pass the summary on: see TestNewRunShowsItsPageToo
 		}
 		switch event.EventType {
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_TIMER_STARTED:

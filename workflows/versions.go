@@ -1,22 +1,22 @@
 package workflows
 
-// The changes of the workflow that histories of before must not know, in the order in
-// which they came (docs/upgrades.md).
+// The changes of the workflow that older histories do not have, in the order in which
+// they came (docs/upgrades.md).
 const (
-	// What the bridge tells while a report is written is acted upon. Before, it was
-	// forgotten, and a finalizer that was taken off by hand in that moment was seen at
-	// the next try alone.
-	changeSeenWhileTelling = "seen-while-telling"
+	// An observation that arrives while a report is written is acted upon. Before, it was
+	// dropped, and a finalizer that was removed by hand at that moment was noticed only at
+	// the next attempt.
+	changeSeenWhileReporting = "seen-while-telling"
 	// While one shard is cleaned and waits, such as for a cleaner, the others are cleaned
 	// of chaos pods that end. Before, these waited for it.
 	changeEndedMeanwhile = "ended-meanwhile"
-	// A deleted disruption that waits for its targets to be given back reports phase
+	// A deleted disruption that waits until its targets are in service again reports phase
 	// Cleaning. Before, its status stayed as it was before the deletion.
-	changeGivingBackShown = "giving-back-shown"
-	// Only the shards that an observation names are cleaned while the disruption goes on.
-	// Before, one chaos pod that ended had all of them cleaned.
+	changeReturnShown = "giving-back-shown"
+	// While the disruption lasts, only the shards that an observation names are cleaned.
+	// Before, one chaos pod that ended caused a cleaning of all.
 	changeNamedShards = "named-shards"
-	// A round of cleaning goes on in a new run when the history is long. Before, a round of
+	// If the history is long, a new run continues a round of cleaning. Before, a round of
 	// very many shards made the history longer than Temporal allows.
 	changeRoundInParts = "round-in-parts"
 	// A disruption whose watch of the injection did not answer reads from status whether

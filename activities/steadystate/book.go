@@ -68,7 +68,7 @@ func newBook(in Input, probes []v1beta1.Probe, now time.Time) *book {
 		return b
 	}
 	for _, report := range in.Resume.Reports {
-		b.before[report.Name], b.hasAnswer[report.Name] = report, report.Heard
+		b.before[report.Name], b.hasAnswer[report.Name] = report, report.Answered
 	}
 	for _, course := range in.Resume.Courses {
 		of := group{course.Probe, course.Group == GroupControl}
@@ -190,7 +190,7 @@ func (b *book) reports(states []probe.State, now time.Time) []contract.ProbeRepo
 
 // report is the report of one probe. since is left open.
 func (b *book) report(p v1beta1.Probe, states []probe.State, now time.Time) contract.ProbeReport {
-	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Heard: b.hasAnswer[p.Name]}
+	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Answered: b.hasAnswer[p.Name]}
 	if p.Scope == v1beta1.ProbePerTarget {
 		report.Targets, report.Comparison = b.asked(false), b.compare(p, states)
 		if report.Targets == 0 && b.known {
@@ -369,7 +369,7 @@ func worthSignalling(sent map[string]contract.ProbeReport, now []contract.ProbeR
 	for _, report := range now {
 		before, there := sent[report.Name]
 		more := report.Failing > before.Failing && report.Failing >= 2*before.Failing
-		if !there || compared(before, report) || report.State != before.State || report.Heard && !before.Heard || more {
+		if !there || compared(before, report) || report.State != before.State || report.Answered && !before.Answered || more {
 			changes = append(changes, report)
 		}
 	}

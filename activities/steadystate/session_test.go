@@ -192,7 +192,7 @@ func TestAnHourWithoutAChangeIsSignalledTwice(t *testing.T) {
 		sent := a.after(time.Hour)
 		a.cancel()
 		result := a.wantEnd(nil)
-		if len(sent) != 2 || sent[0].Probes[0].Heard || !sent[1].Probes[0].Heard {
+		if len(sent) != 2 || sent[0].Probes[0].Answered || !sent[1].Probes[0].Answered {
 			t.Errorf("sent %d times: %+v, want the beginning and the first answer", len(sent), sent)
 		}
 		if a.asked < 3500 {
@@ -216,7 +216,7 @@ func TestALossIsSignalledOnce(t *testing.T) {
 		a.after(10 * time.Second)
 		a.all(bad)
 		a.after(5 * time.Second)
-		if got := a.last("a"); got.State != v1beta1.ProbeFailure || got.Text != "status 500" || !got.Heard {
+		if got := a.last("a"); got.State != v1beta1.ProbeFailure || got.Text != "status 500" || !got.Answered {
 			t.Errorf("after three failures: %+v, want Failure with its text", got)
 		}
 		a.all(good)
@@ -316,7 +316,7 @@ func TestBeforeAndAfterEndOnceAllSucceeds(t *testing.T) {
 				a.all(good)
 				result := a.wantEnd(nil)
 				for _, report := range result.Probes {
-					if report.State != v1beta1.ProbeSuccess || !report.Heard {
+					if report.State != v1beta1.ProbeSuccess || !report.Answered {
 						t.Errorf("the result says %+v, want success", report)
 					}
 				}
@@ -329,7 +329,7 @@ func TestBeforeAndAfterEndOnceAllSucceeds(t *testing.T) {
 func TestAfterEndsWithoutTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ask(t, Input{Phase: v1beta1.ProbeAfter}, 0, everySecond("each", v1beta1.ProbePerTarget))
-		if got := a.wantEnd(nil).Probes[0]; got.State != v1beta1.ProbeUnknown || got.Heard {
+		if got := a.wantEnd(nil).Probes[0]; got.State != v1beta1.ProbeUnknown || got.Answered {
 			t.Errorf("without targets: %+v, want Unknown and nothing heard", got)
 		}
 	})
@@ -352,7 +352,7 @@ func TestAnotherSessionGoesOn(t *testing.T) {
 		b := ask(t, Input{Phase: v1beta1.ProbeDuring, Session: 2, Began: a.Began, Resume: &left}, 0, slow)
 		b.all(bad)
 		sent := b.after(21 * time.Second)
-		if sent[0].Session != 2 || sent[0].Seq != 1 || !sent[0].Probes[0].Heard {
+		if sent[0].Session != 2 || sent[0].Seq != 1 || !sent[0].Probes[0].Answered {
 			t.Errorf("the second session begins with %+v, want its number and that there was an answer", sent[0])
 		}
 		if got := b.last("a"); got.State != v1beta1.ProbeFailure {

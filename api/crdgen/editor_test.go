@@ -27,7 +27,7 @@ func TestEditorSchemasAreCurrent(t *testing.T) {
 	}
 }
 
-// A schema refuses unknown fields, and keeps what the CRD says of a field.
+// A schema refuses unknown fields, and keeps the CRD's description of a field.
 func TestStrict(t *testing.T) {
 	crd := `{spec: {group: g, names: {kind: Kind}, versions: [{name: v1, schema: {openAPIV3Schema: {type: object, required: [spec], properties: {
 		status: {type: object},

@@ -1,7 +1,6 @@
-// Command crdgen finishes the CRDs that controller-gen wrote: it adds what no
-// marker can say, and what the table of kinds says. Then it writes JSON Schemas for
-// editors from them. make generate calls it after controller-gen; it runs once on
-// what that wrote.
+// Command crdgen finishes the CRDs that controller-gen wrote: it adds rules that no
+// marker can express, and the rules of the table of kinds. Then it writes JSON Schemas
+// for editors from them. make generate calls it once after each controller-gen.
 package main
 
 import (
@@ -14,15 +13,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// files are the CRDs with the spec of a disruption in them, and where below spec
-// it is: the same rules hold wherever one is written.
+// files are the CRDs with the spec of a disruption in them, and its path below spec: the
+// same rules hold in every place.
 var files = []struct{ name, field string }{
 	{"deploy/crds/chaos.squall.dev_disruptions.yaml", ""},
 	{"deploy/crds/chaos.squall.dev_disruptioncrons.yaml", "disruptionTemplate"},
 	{"deploy/crds/chaos.squall.dev_disruptionrollouts.yaml", "disruptionTemplate"},
 }
 
-// What labels are: Kubernetes documentation, Labels and Selectors, Syntax and
+// The syntax of labels: Kubernetes documentation, Labels and Selectors, Syntax and
 // character set.
 const (
 	labelName  = `^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`
@@ -67,7 +66,8 @@ func run(file, field string) error {
 	}
 	spec.property("selector").boundLabels()
 	boundProbes(spec.property("steadyState"))
-	// Nor have the requirements of a selector a field of ours, whose type is the API machinery's.
+	// The requirements of a selector have no field of ours either: the type is the API
+	// machinery's.
 	requirement := schema(spec.property("advancedSelector")["items"].(map[string]any))
 	requirement.property("key")["maxLength"], requirement.property("key")["pattern"] = 317, labelName
 	value := requirement.property("values")["items"].(map[string]any)
@@ -85,15 +85,16 @@ func run(file, field string) error {
 	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
 }
 
-// boundLabels says what the values of a selector are: those of a map have no field
-// that could carry a marker.
+// boundLabels bounds the values of a selector: the values of a map have no field that
+// could carry a marker.
 func (s schema) boundLabels() {
 	values := s["additionalProperties"].(map[string]any)
 	values["maxLength"], values["pattern"] = 63, labelValue
 }
 
-// boundProbes bounds what no marker on a probe can: selectors, and what may be a number
-// or a text, rules on many of which cost the API server too much without.
+// boundProbes bounds the fields of probes that no marker can bound: selectors, and fields
+// that take a number or a text. Without bounds, rules on many of them cost the API server
+// too much.
 func boundProbes(steadyState schema) {
 	probe := itemsOf(steadyState.property("probes"))
 	probe.property("podsReady").property("selector").boundLabels()

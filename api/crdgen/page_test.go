@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// The page is what the CRDs say.
+// The page matches the CRDs.
 func TestReferencePage(t *testing.T) {
 	want, err := referencePage("../../deploy/crds")
 	if err != nil {
@@ -32,8 +32,8 @@ func TestReferencePage(t *testing.T) {
 	}
 }
 
-// The page of labels is what the constants say, and a constant whose value looks like a
-// label is on it, whatever it is called.
+// The page of labels matches the constants. A constant whose value looks like a label is
+// on it, for any name of the constant.
 func TestLabelsPage(t *testing.T) {
 	marks, err := marksOf("../..")
 	if err != nil {

@@ -39,7 +39,7 @@ func code(value any) string {
 	}
 	text, ok := value.(string)
 	if !ok {
-		// What YAML read is valid JSON.
+		// A value from YAML is valid JSON.
 		encoded, _ := json.Marshal(value)
 		text = string(encoded)
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// manifest is one case: a disruption and what both judges have to say of it.
+// manifest is one case: a disruption and the expected answer of both judges.
 type manifest struct {
 	name string
 	// text is the spec, or a whole object if it begins with apiVersion.

@@ -91,8 +91,8 @@ func cronHere(text []byte) (*v1beta1.DisruptionCron, error) {
 	return c, c.Validate().ToAggregate()
 }
 
-// What only the form of a schedule says is the schema's alone: Validate leaves it to
-// the package schedule, which says the same in the same words.
+// The form of a schedule is checked by the schema alone: Validate leaves it to the
+// package schedule, which has the same rules and messages.
 func (m manifest) onlyInTheSchema() bool {
 	return strings.Contains(m.refused, "five fields") || strings.Contains(m.refused, "never fires")
 }

@@ -6,7 +6,7 @@ const on = "count: 1\nselector: {app: shop}\n"
 
 func kind(text string) string { return on + text }
 
-// a drop that is valid by itself, with more below network
+// network has a valid drop, and more fields
 func network(more string) string { return on + "network: {drop: 10, " + more + "}" }
 
 // guarded is a disruption with one probe, whose other fields are given.

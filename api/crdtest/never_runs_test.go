@@ -20,7 +20,7 @@ func TestWhatCanNeverRunIsRefusedAtAdmission(t *testing.T) {
 	}
 }
 
-// What is close to those can run.
+// Specs close to the refused ones can run.
 var almost = []manifest{
 	{"limits of a pod", kind("diskPressure: {path: /data, throttling: {readBytesPerSec: 65536, writeBytesPerSec: 65536, readIOPSPerSec: 10, writeIOPSPerSec: 10}}"), ""},
 	{"limits of a node", kind("level: node\ndiskPressure: {path: /data, throttling: {readBytesPerSec: 1048576, writeBytesPerSec: 1048576, readIOPSPerSec: 20, writeIOPSPerSec: 20}}"), ""},

@@ -17,8 +17,8 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// What would be misunderstood is refused when it is written: a rule that is about
-// nothing because of a slip would let everything happen.
+// A rule that would be misunderstood is refused when it is written: a rule that is about
+// nothing because of a slip would allow everything.
 func TestAPIServerJudgesPolicies(t *testing.T) {
 	client, err := dynamic.NewForConfig(apiserver.Start(t))
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 )
 
 // Two writers share the status: the bridge writes one condition, the workflow's
-// activities the rest. Neither takes away what the other wrote.
+// activities the rest. No writer removes the fields of the other.
 func TestStatusHasTwoWriters(t *testing.T) {
 	client := disruptions(t)
 	create(t, client, "two-writers")

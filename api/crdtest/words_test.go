@@ -59,8 +59,8 @@ func namesValues(t *testing.T, path string, node any) (rules int) {
 	return rules
 }
 
-// The help of kubectl explain is the comments of the types. Whoever reads it has
-// no list of our rules.
+// The help of kubectl explain is the comments of the types. Its readers have no list of
+// our rules.
 func TestHelpCitesNoRule(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/*.yaml")
 	if err != nil || len(files) == 0 {

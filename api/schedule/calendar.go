@@ -14,15 +14,15 @@ type Calendar struct {
 	Minute, Hour, DayOfMonth, Month, DayOfWeek []Range
 }
 
-// Calendars are the times of the schedule for who wants every field of a calendar
-// to agree, as Temporal does: where cron takes either day, of the month or of the
-// week, they are two. Every is set instead for a schedule of one interval.
+// Calendars are the times of the schedule in Temporal's form, in which every field of a
+// calendar has to agree. If cron takes either day, of the month or of the week, there are
+// two calendars. Every is set instead for a schedule of one interval.
 func (s Schedule) Calendars() (calendars []Calendar, every time.Duration) {
 	times, fields := s.times.(*cron.SpecSchedule)
 	if !fields {
 		return nil, s.times.(cron.ConstantDelaySchedule).Delay
 	}
-	// The highest bit says that a field was a star.
+	// The highest bit is set for a field that was a star.
 	const star = 1 << 63
 	all := Calendar{
 		Minute: ranges(times.Minute, 0, 59), Hour: ranges(times.Hour, 0, 23), Month: ranges(times.Month, 1, 12),

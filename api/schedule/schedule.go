@@ -1,6 +1,5 @@
-// Package schedule understands the schedules of DisruptionCrons: what they say,
-// when the next run is due, and why one would be no good. It knows no cluster and
-// no clock.
+// Package schedule understands the schedules of DisruptionCrons: their times, when the
+// next run is due, and why a schedule is not usable. It knows no cluster and no clock.
 package schedule
 
 import (
@@ -8,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // a machine without the list of zones knows them all the same
+	_ "time/tzdata" // a machine without the list of zones knows them too
 
 	"github.com/robfig/cron/v3"
 
@@ -29,15 +28,15 @@ var (
 	ErrTooFrequent = errors.New("too frequent")
 )
 
-// LeastPause is the time between the end of a run and the next one that is wanted
-// where no setting says another.
+// LeastPause is the default of the minimal time between the end of a run and the next
+// one.
 const LeastPause = time.Minute
 
-// longestWait is how far ahead a time is looked for: the longest pause of a
-// schedule that fires at all is the one between two 29ths of February.
+// longestWait is how far ahead to search for a time: the longest pause of a schedule that
+// fires at all is the one between two 29ths of February.
 const longestWait = 9 * 366 * 24 * time.Hour
 
-// Parse reads the schedule of a cron. Any error is ErrInvalid, and says what to do.
+// Parse reads the schedule of a DisruptionCron. Any error is ErrInvalid, with a hint.
 func Parse(s v1beta1.DisruptionCronSpec) (Schedule, error) {
 	text, zone := strings.TrimSpace(s.Schedule), s.TimeZone
 	if fields := strings.Fields(text); len(fields) > 1 && (strings.HasPrefix(fields[0], "TZ=") || strings.HasPrefix(fields[0], "CRON_TZ=")) {
@@ -63,16 +62,16 @@ func Parse(s v1beta1.DisruptionCronSpec) (Schedule, error) {
 	return schedule, nil
 }
 
-// Next is the first time after one at which a run is due. A schedule that was
-// parsed always has one.
+// Next is the first time after another at which a run is due. A parsed schedule always
+// has one.
 func (s Schedule) Next(after time.Time) time.Time {
 	if every, constant := s.times.(cron.ConstantDelaySchedule); constant {
-		// Counted from the beginning of 1970, as Temporal counts, so that it is the
-		// same whenever the cron was made.
+		// Times count from the beginning of 1970, as Temporal counts, so that they do not
+		// depend on the creation of the DisruptionCron.
 		return time.Unix(0, 0).Add(after.Sub(time.Unix(0, 0)).Truncate(every.Delay) + every.Delay).In(s.zone)
 	}
 	limit := after.Add(longestWait)
-	// The library gives up after five years: from where it gave up it looks on.
+	// The library gives up after five years: search on from there.
 	for from := after.In(s.zone); from.Before(limit); from = from.AddDate(4, 0, 0) {
 		if next := s.times.Next(from); !next.IsZero() {
 			return next
@@ -81,13 +80,13 @@ func (s Schedule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// samples is how many times of a schedule are looked at for the shortest pause:
-// those of a day, if it fires every few minutes, or those of years.
+// samples is how many times of a schedule are compared for the shortest pause: those of a
+// day, if it fires every few minutes, or those of years.
 const samples = 500
 
-// Judge says why the runs of a cron would come too close upon each other: between
-// the end of one and the beginning of the next is to be least. What it cannot
-// read is ErrInvalid, the rest is ErrTooFrequent.
+// Judge returns an error when the runs of a DisruptionCron would be too close together:
+// the pause between the end of one and the beginning of the next has to be least. An
+// unreadable schedule is ErrInvalid, a too short pause ErrTooFrequent.
 func Judge(s v1beta1.DisruptionCronSpec, now time.Time, least time.Duration) error {
 	times, err := Parse(s)
 	if err != nil {
@@ -109,14 +108,14 @@ func Judge(s v1beta1.DisruptionCronSpec, now time.Time, least time.Duration) err
 	if pause-lasts-late >= least {
 		return nil
 	}
-	words := fmt.Sprintf("a run lasts %s", lasts)
+	life := fmt.Sprintf("a run lasts %s", lasts)
 	if late > 0 {
-		words += fmt.Sprintf(" and begins up to %s late", late)
+		life += fmt.Sprintf(" and begins up to %s late", late)
 	}
 	instead := "choose a rarer schedule"
 	if room := pause - late - least; room >= time.Second {
 		instead = fmt.Sprintf("choose a disruptionTemplate.duration of at most %s, or a rarer schedule", room)
 	}
 	return fmt.Errorf("%w: schedule %q has runs %s apart, and %s: want at least %s between the end of one and the next; %s",
-		ErrTooFrequent, s.Schedule, pause, words, least, instead)
+		ErrTooFrequent, s.Schedule, pause, life, least, instead)
 }

@@ -109,8 +109,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Whoever takes the calendars one by one, each with all its fields, comes to the
-// same times.
+// Taking the calendars one by one, each with all its fields, results in the same times.
 func TestCalendarsAreTheSchedule(t *testing.T) {
 	for _, text := range []string{"*/7 3,5-8 * * *", "0 12 13 * fri", "0 12 */10 1-3 *", "0 12 ? * mon-wed", "15 * 1 1 0", "@weekly"} {
 		t.Run(text, func(t *testing.T) {

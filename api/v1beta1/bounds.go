@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The checks below are the schema's own (minimum, maxLength, enum and so on),
-// said once more for Validate. Each names the value and the limit.
+// The checks below repeat the schema's own (minimum, maxLength, enum and so on) for
+// Validate. Each error names the value and the limit.
 
 func within(path *field.Path, value, least, most int) field.ErrorList {
 	if value >= least && value <= most {

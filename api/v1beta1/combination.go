@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Combination is a rule about kinds, or parameters of theirs, that cannot be asked
-// for together with each other or with a field of the spec, said twice: for Validate
-// and for the API server. crdgen writes the second into the CRD, crdtest compares the two.
+// Combination is a rule about kinds, or their parameters, that cannot be combined with
+// each other or with a field of the spec. It has two forms: for Validate and for the API
+// server. crdgen writes the second into the CRD, crdtest compares the two.
 //
 // +kubebuilder:object:generate=false
 type Combination struct {
-	// Rule is the CEL expression on the spec that holds when all is well.
+	// Rule is the CEL expression on the spec that is true for a valid spec.
 	Rule string
-	// Message says what is wrong and what to do.
+	// Message describes the mistake and the fix.
 	Message string
 	// FieldPath is the field of the spec that is refused, empty for the spec.
 	FieldPath string

@@ -9,27 +9,27 @@ const (
 	// ConditionInjected is True from the moment every chosen target is
 	// injected until the disruption ends (rule 31).
 	ConditionInjected = "Injected"
-	// ConditionEffectVerified is True when the fault was seen to act on every target,
-	// by every kind. It is False with the reason Lost or Ineffective when one of
-	// them does not act, and Unknown with the reason NothingMatchedYet when nothing
-	// came by on which it could act, or NotMeasured when nobody knows. After the end
-	// it says what was measured last.
+	// ConditionEffectVerified is True when every fault was measured to act on every target.
+	// It is False with the reason Lost or Ineffective when one of them does not act. It is
+	// Unknown with the reason NothingMatchedYet when nothing occurred on which the fault
+	// could act, or NotMeasured when no measurement exists. After the end it has the last
+	// measurement.
 	ConditionEffectVerified = "EffectVerified"
 	// ConditionCleaned is True when no chaos pod is left.
 	ConditionCleaned = "Cleaned"
 	// ConditionStuckOnRemoval is True while a chaos pod failed to clean and a
 	// person must decide (rule 45). Bad when True.
 	ConditionStuckOnRemoval = "StuckOnRemoval"
-	// ConditionSteadyState is True while the probes of spec.steadyState succeed,
-	// False once one of them is lost, was not reached or does not come back, and
-	// Unknown while nobody can say.
+	// ConditionSteadyState is True while the probes of spec.steadyState succeed. It is False
+	// once one of them is lost, was not reached or does not succeed again, and Unknown
+	// without answers.
 	ConditionSteadyState = "SteadyState"
-	// ConditionAborted is True, for good, when the disruption ended because a probe
-	// was lost, or nobody could ask. Bad when True.
+	// ConditionAborted is True, for good, when the disruption ended because a probe was lost
+	// or could not be asked. Bad when True.
 	ConditionAborted = "Aborted"
 	// ConditionOperating is True while every target is given to a disruption that
-	// participates in operations, and out of service. It is False with the reason
-	// Waiting while some are waited for, with GivingBack or NotEnded while the
+	// participates in operations, and out of service. It is False with the reason Waiting
+	// while the driver has not given all targets, with GivingBack or NotEnded while the
 	// operations end, and with Ended or NotAvailable when they are over.
 	ConditionOperating = "Operating"
 	// ConditionOrchestrated is False while Temporal cannot be reached. The
@@ -41,9 +41,9 @@ const (
 	// ConditionStalled is True when the disruption failed, was rejected, or is stuck
 	// until a person decides. Otherwise there is no such condition.
 	ConditionStalled = "Stalled"
-	// ConditionStopped is True, for good, when an EmergencyStop ended the
-	// disruption or refused it. The bridge writes it, so that it holds whatever
-	// becomes of Temporal and of the stop.
+	// ConditionStopped is True, for good, when an EmergencyStop ended the disruption or
+	// refused it. The bridge writes it, so that it does not depend on Temporal or on the
+	// stop's existence.
 	ConditionStopped = "Stopped"
 )
 
@@ -55,13 +55,13 @@ const ConditionClean = "Clean"
 // that an EmergencyStop ends or refuses.
 const ReasonEmergencyStop = "EmergencyStop"
 
-// ReasonDenied is the reason of conditions and events of a disruption that a rule
-// of a DisruptionPolicy, or a namespace that has not agreed to be disrupted, lets have
-// no target, or that it refuses.
+// ReasonDenied is the reason of conditions and events of a disruption that is refused, or
+// gets no target, because of a rule of a DisruptionPolicy or a namespace without the
+// opt-in.
 const ReasonDenied = "DeniedByPolicy"
 
 // ReasonInjectionFailed is the reason of a False Injected when a target cannot be
-// injected, and the message says why.
+// injected. The message has the cause.
 const ReasonInjectionFailed = "InjectionFailed"
 
 // ReasonWaitingForCordon is the reason of a False Injected when targets wait until Squall
@@ -86,7 +86,8 @@ const (
 	PhaseCleaning  Phase = "Cleaning"
 	PhaseStuck     Phase = "Stuck"
 	PhaseFinished  Phase = "Finished"
-	// PhaseRejected is final: the spec can never run, the condition Accepted says why.
+	// PhaseRejected is final: the spec can never run, and the condition Accepted has the
+	// reason.
 	PhaseRejected Phase = "Rejected"
 )
 
@@ -98,7 +99,7 @@ const (
 	EndingDeleted = "deleted"
 )
 
-// InjectionStatus says how much of a disruption is in place.
+// InjectionStatus is how much of a disruption is in place.
 type InjectionStatus string
 
 // The injection statuses; the Previously ones when the disruption has ended.

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ContainerFailure ends the target's containers by a signal to their first
-// process: once, or every interval. Kubernetes restarts them as the pod's
-// restartPolicy says. Pod level only, and no other kind beside it.
+// ContainerFailure ends the target's containers by a signal to their first process: once,
+// or every interval. Kubernetes restarts them according to the pod's restartPolicy. Pod
+// level only, and no other kind beside it.
 type ContainerFailure struct {
 	// Forced sends SIGKILL; otherwise SIGTERM, which a process may ignore.
 	// Default false.
@@ -25,7 +25,7 @@ type ContainerFailure struct {
 // leastInterval is the shortest time between two ends of a container.
 const leastInterval = 5 * time.Second
 
-// RepeatsNothing is what is said of an interval that does not come to an end.
+// RepeatsNothing is the error about an interval that is as long as the disruption.
 const RepeatsNothing = "containerFailure.interval is not shorter than duration, so nothing would be repeated: shorten it, or lengthen duration"
 
 func (f *ContainerFailure) validate(path *field.Path) field.ErrorList {

@@ -152,7 +152,7 @@ type DisruptionRun struct {
 	ScheduledAt *metav1.Time `json:"scheduledAt,omitempty"`
 	// CreatedAt is when the disruption was created.
 	CreatedAt metav1.Time `json:"createdAt"`
-	// EndedAt is when it was over. Unset while it goes on.
+	// EndedAt is when the run ended. Unset until then.
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 	// Ending is why it ended.
 	Ending string `json:"ending,omitempty"`

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// DefaultStartTolerance is the delayedStartTolerance of a cron that says none.
+	// DefaultStartTolerance is the default of a DisruptionCron's delayedStartTolerance.
 	DefaultStartTolerance = 5 * time.Minute
 	mostCronName          = 47
 	mostJitter            = time.Hour
@@ -25,13 +25,13 @@ func (c *DisruptionCron) Default() {
 	c.Spec.DisruptionTemplate.setDefaults()
 }
 
-// timeZoneName are the characters of a time zone's name. Whether there is such a
-// zone is known by whoever has the list of them.
+// timeZoneName are the characters of a time zone's name. Programs with a list of time
+// zones check whether the zone exists.
 var timeZoneName = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 
-// Validate says everything that is wrong with the cron and can be known from its
-// form. The CRD's schema holds the same rules. What the schedule means is judged
-// by the package api/schedule.
+// Validate returns everything that is wrong with the form of the DisruptionCron. The
+// CRD's schema holds the same rules. The package api/schedule judges the meaning of the
+// schedule.
 func (c *DisruptionCron) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if len(c.Name) > mostCronName {
@@ -64,8 +64,8 @@ func (s DisruptionCronSpec) validate(path *field.Path) field.ErrorList {
 	return append(errs, validateTemplate(path.Child("disruptionTemplate"), s.DisruptionTemplate)...)
 }
 
-// validateTemplate judges the spec of Disruptions to be: as that of a Disruption,
-// except that its selectors may be empty.
+// validateTemplate judges the spec of future Disruptions: as that of a Disruption, except
+// that its selectors may be empty.
 func validateTemplate(path *field.Path, s DisruptionSpec) field.ErrorList {
 	errs := s.validate(path)
 	if s.Level == LevelNode {

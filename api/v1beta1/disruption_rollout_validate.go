@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// DefaultRolloutTolerance is the delayedStartTolerance of a rollout that says
-	// none: longer than what a Deployment's progress may take by default.
+	// DefaultRolloutTolerance is the default of a rollout's delayedStartTolerance: longer
+	// than what a Deployment's progress may take by default.
 	DefaultRolloutTolerance = 15 * time.Minute
 	mostRolloutName         = 44
 )
@@ -23,8 +23,8 @@ func (r *DisruptionRollout) Default() {
 	r.Spec.DisruptionTemplate.setDefaults()
 }
 
-// Validate says everything that is wrong with the rollout. The CRD's schema holds
-// the same rules.
+// Validate returns everything that is wrong with the rollout. The CRD's schema holds the
+// same rules.
 func (r *DisruptionRollout) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Name) > mostRolloutName {

@@ -101,7 +101,7 @@ type ScenarioStep struct {
 	When *ScenarioCondition `json:"when,omitempty"`
 }
 
-// ScenarioCondition asks how a step before went.
+// ScenarioCondition is a condition on the verdict of an earlier step.
 type ScenarioCondition struct {
 	// Step is the name of an earlier step of disruptions. A skipped step has no
 	// verdict.
@@ -117,18 +117,17 @@ type ScenarioCondition struct {
 	Verdict []Verdict `json:"verdict"`
 }
 
-// Met is true when the step that it asks about has one of its verdicts. Without a
-// condition it is.
+// Met is true when that step has one of the verdicts. It is true without a condition.
 func (c *ScenarioCondition) Met(steps []ScenarioStepStatus) bool {
 	return c == nil || slices.ContainsFunc(steps, func(at ScenarioStepStatus) bool {
 		return at.Name == c.Step && slices.Contains(c.Verdict, at.Verdict)
 	})
 }
 
-// OnFailure is what follows a step that did not pass.
+// OnFailure is the reaction to a step that did not pass.
 type OnFailure string
 
-// What follows a step that did not pass.
+// Values of OnFailure.
 const (
 	OnFailureStop     OnFailure = "Stop"
 	OnFailureContinue OnFailure = "Continue"
@@ -157,7 +156,7 @@ type DisruptionScenarioStatus struct {
 	Phase ScenarioPhase `json:"phase,omitempty"`
 	// Step is the name of the step that is under way.
 	Step string `json:"step,omitempty"`
-	// Verdict is the worst of its steps and of its probes. Empty while it goes on.
+	// Verdict is the worst of its steps and of its probes. Empty until it ends.
 	Verdict Verdict `json:"verdict,omitempty"`
 	// Message is what it waits for, or why it ended.
 	//
@@ -194,7 +193,7 @@ const (
 	ScenarioRejected  ScenarioPhase = "Rejected"
 )
 
-// Over is true once nothing of a scenario in this phase follows any more.
+// Over is true once a scenario in this phase has ended.
 func (p ScenarioPhase) Over() bool { return p == ScenarioFinished || p == ScenarioRejected }
 
 // ScenarioStepStatus is how far a step is.
@@ -203,12 +202,12 @@ type ScenarioStepStatus struct {
 	Name string `json:"name"`
 	// Phase is Running, Waiting, Suspended, Stopping, Finished or Skipped.
 	Phase ScenarioPhase `json:"phase"`
-	// Verdict is the worst of its disruptions. Empty while it goes on, and of other
+	// Verdict is the worst of its disruptions. Empty until it ends, and of other
 	// steps.
 	Verdict Verdict `json:"verdict,omitempty"`
 	// StartedAt is when it began.
 	StartedAt metav1.Time `json:"startedAt"`
-	// EndedAt is when it was over. Unset while it goes on.
+	// EndedAt is when the step ended. Unset until then.
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 	// ApprovedBy is the person who approved the step.
 	ApprovedBy string `json:"approvedBy,omitempty"`
@@ -225,7 +224,7 @@ type ScenarioRun struct {
 	Name string `json:"name"`
 	// UID of the disruption.
 	UID types.UID `json:"uid,omitempty"`
-	// Ending is why it ended. Empty while it goes on.
+	// Ending is why it ended. Empty until then.
 	Ending string `json:"ending,omitempty"`
 	// Verdict is the verdict of its probes. Without probes it is Passed when it lasted
 	// for its duration and all targets were injected. It is Inconclusive when not all

@@ -31,8 +31,9 @@ func (s *DisruptionScenario) Default() {
 	}
 }
 
-// Validate says everything that is wrong with the scenario. The CRD's schema holds
-// the rules on steps, and of those on templates what needs no CEL: decision 0009.
+// Validate returns everything that is wrong with the scenario. The CRD's schema holds the
+// rules on steps. Of the rules on templates it holds those that need no CEL: decision
+// 0009.
 func (s *DisruptionScenario) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if len(s.Name) > mostScenarioName {
@@ -55,8 +56,8 @@ func (s *DisruptionScenario) Validate() field.ErrorList {
 	return append(errs, s.Spec.Reporting.validate(spec.Child("reporting"))...)
 }
 
-// validateWhole judges the steady state of a whole scenario, which has no targets of
-// its own, and whose workflow writes down all that its probes say before and after.
+// validateWhole judges the steady state of a whole scenario. It has no targets of its
+// own, and its workflow records every answer of the probes before and after.
 func (s *SteadyState) validateWhole(path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
@@ -137,7 +138,7 @@ func (c *ScenarioCondition) validate(path *field.Path, before []ScenarioStep) fi
 	return errs
 }
 
-// validate judges the spec of a Disruption to be, which begins when nobody knows.
+// validate judges the spec of a future Disruption, whose begin is not known.
 func (d ScenarioDisruption) validate(path *field.Path) field.ErrorList {
 	s := d.Template
 	var errs field.ErrorList

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DisruptionStatus is written by the workflow's activities, and by nobody
-// else but for the conditions Orchestrated and Stopped.
+// DisruptionStatus is written by the workflow's activities alone, except for the
+// conditions Orchestrated and Stopped.
 type DisruptionStatus struct {
 	// ObservedGeneration is the generation of the spec this status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -16,7 +16,7 @@ type DisruptionStatus struct {
 	// Injecting, Holding, Cleaning, Stuck, Finished or Rejected.
 	Phase Phase `json:"phase,omitempty"`
 	// Ending is why the disruption ends, has ended or was refused, such as
-	// "expired" or "emergency stop NAME: REASON". Empty while it goes on.
+	// "expired" or "emergency stop NAME: REASON". Empty until it ends.
 	Ending string `json:"ending,omitempty"`
 	// ReportedAt is when the workflow decided on phase and ending. An older decision
 	// that is written later has no effect.

@@ -46,7 +46,7 @@ type DisruptionList struct {
 	Items           []Disruption `json:"items"`
 }
 
-// Level says what a selector selects: pod or node. Empty means pod.
+// Level is what a selector selects: pod or node. Empty means pod.
 //
 // +kubebuilder:validation:Enum=pod;node;""
 type Level string

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// DNSDisruption answers the target's DNS questions falsely. The whole pod is
-// disturbed, whatever spec.containers says. Pod level only.
+// DNSDisruption changes the answers to the target's DNS queries. It disrupts the whole
+// pod, also if spec.containers names some containers. Pod level only.
 type DNSDisruption struct {
 	// Records are the changed answers; all other queries get the real answer. Required.
 	//
@@ -155,7 +155,7 @@ func isIPv4(text string) bool {
 	return err == nil && address.Is4()
 }
 
-// isIPv6 refuses what Kubernetes refuses: zones and IPv4 in an IPv6 dress.
+// isIPv6 refuses what Kubernetes refuses: zones, and IPv4 addresses in IPv6 notation.
 func isIPv6(text string) bool {
 	address, err := netip.ParseAddr(strings.TrimSpace(text))
 	return err == nil && address.Is6() && !address.Is4In6() && address.Zone() == ""

@@ -65,8 +65,8 @@ func (d *Duration) validateLeast(path *field.Path, least time.Duration, example 
 	return field.ErrorList{field.Invalid(path, d.String(), tooShort(d.Duration, least, example))}
 }
 
-// tooShort says why a duration is refused. A number of less than a millisecond
-// was meant in another unit: YAML's 10 is 10ns.
+// tooShort is why a duration is refused. A number of less than a millisecond was meant in
+// another unit: YAML's 10 is 10ns.
 func tooShort(d, least time.Duration, example string) string {
 	if d > 0 && d < time.Millisecond {
 		return fmt.Sprintf("%dns is shorter than %s; a number without a unit is nanoseconds: write %ds", d, least, d)

@@ -9,14 +9,14 @@ type EffectState string
 
 // The states of an effect.
 const (
-	// EffectProven says that the fault was seen to act.
+	// EffectProven means that the fault was measured to act.
 	EffectProven EffectState = "Proven"
-	// EffectNothingMatchedYet says that all is in force and nothing came by on which
+	// EffectNothingMatchedYet means that the fault is in force and nothing occurred on which
 	// it could act, such as a packet that a rule matches.
 	EffectNothingMatchedYet EffectState = "NothingMatchedYet"
-	// EffectIneffective says that all is in force and does not act as it should.
+	// EffectIneffective means that the fault is in force and does not act as it should.
 	EffectIneffective EffectState = "Ineffective"
-	// EffectLost says that something took the fault off, other than its injector.
+	// EffectLost means that another program than the injector removed the fault.
 	EffectLost EffectState = "Lost"
 )
 
@@ -31,10 +31,10 @@ type Effect struct {
 	Since metav1.Time `json:"since"`
 }
 
-// MessageEffect and MessageFigures are the messages of the log lines with which an
-// injector tells what it measured. The lines are JSON; keys are those of EffectLine.
-// The first is logged when the state turns, and the worker reads it from there. The
-// second is for people: the newest figures, once a minute at most.
+// MessageEffect and MessageFigures are the messages of the log lines in which an injector
+// reports its measurements. The lines are JSON; keys are those of EffectLine. The first
+// is logged when the state turns, and the worker reads it from there. The second is for
+// people: the newest figures, once a minute at most.
 const (
 	MessageEffect  = "effect"
 	MessageFigures = "figures"

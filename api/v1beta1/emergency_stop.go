@@ -48,8 +48,8 @@ type EmergencyStopSpec struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// EmergencyStopStatus is written by the bridge, and by nobody else. All numbers
-// are 0 until it has looked.
+// EmergencyStopStatus is written by the bridge alone. All numbers are 0 until its first
+// look at the cluster.
 type EmergencyStopStatus struct {
 	// Stopped is how many disruptions that still exist were ended or refused by
 	// this stop.
@@ -92,8 +92,8 @@ func (s *EmergencyStop) Ended(ending string) bool {
 	return found && (rest == "" || rest[0] == ':')
 }
 
-// FirstStop is the stop that disruptions are told of: the oldest, of equally
-// old ones the first by name. Nil when there is none.
+// FirstStop is the stop that applies to disruptions: the oldest, of equally old ones the
+// first by name. Nil when there is none.
 func FirstStop(stops []EmergencyStop) *EmergencyStop {
 	var first *EmergencyStop
 	for i := range stops {
@@ -106,8 +106,7 @@ func FirstStop(stops []EmergencyStop) *EmergencyStop {
 	return first
 }
 
-// Stopped is the Ending that an emergency stop laid on the disruption for
-// good, or empty.
+// Stopped is the Ending that an emergency stop gave the disruption for good, or empty.
 func (d *Disruption) Stopped() string {
 	for _, c := range d.Status.Conditions {
 		if c.Type == ConditionStopped && c.Status == metav1.ConditionTrue {
@@ -117,10 +116,10 @@ func (d *Disruption) Stopped() string {
 	return ""
 }
 
-// AnnotationStopped is on a DisruptionScenario, DisruptionRollout or DisruptionCron
-// that an emergency stop met. Its value is the time of the last such stop (RFC 3339)
-// and, after a space, why it was made. Nothing that was due by then begins after the
-// stop is called off.
+// AnnotationStopped is on a DisruptionScenario, DisruptionRollout or DisruptionCron that
+// existed during an emergency stop. Its value is the time of the last such stop (RFC
+// 3339) and, after a space, its reason. Runs that were due by then do not begin after the
+// stop is deleted.
 const AnnotationStopped = "chaos.squall.dev/stopped" // DisruptionScenario, DisruptionRollout, DisruptionCron: time and reason of the last emergency stop
 
 // StoppedMark is the value of AnnotationStopped.
@@ -128,8 +127,8 @@ func StoppedMark(at time.Time, why string) string {
 	return at.UTC().Format(time.RFC3339) + " " + why
 }
 
-// MetStop is the last emergency stop that o met and why it was made; zero for none. A
-// malformed mark counts as a stop that lasts until the mark is removed.
+// MetStop is the time and the reason of the last emergency stop during which o existed;
+// zero for none. A malformed mark counts as a stop that lasts until the mark is removed.
 func MetStop(o metav1.Object) (at time.Time, why string) {
 	mark := o.GetAnnotations()[AnnotationStopped]
 	if mark == "" {

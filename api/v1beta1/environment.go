@@ -2,13 +2,13 @@ package v1beta1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AnnotationEnvironment names the environment that a Disruption, or what makes
-// Disruptions, is meant for. Whoever creates it writes it, and rules of policies read it.
+// AnnotationEnvironment names the environment that a Disruption, or an object that makes
+// Disruptions, is meant for. Its creator writes it, and rules of policies read it.
 const AnnotationEnvironment = "chaos.squall.dev/environment" // Disruption and objects that create it; written by you: the environment that policies check
 
-// JudgedAnnotations are those of an object's annotations that policies judge: who asked
-// for it, and the environment it is meant for. Each run has those of its parent. Nil if
-// there are none.
+// JudgedAnnotations are the annotations of an object that policies judge: its requester,
+// and the environment it is meant for. Each run has those of its parent. Nil if there are
+// none.
 func JudgedAnnotations(o metav1.Object) map[string]string {
 	judged := RequesterOf(o).Annotations()
 	if environment := o.GetAnnotations()[AnnotationEnvironment]; environment != "" {

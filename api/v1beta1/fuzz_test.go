@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whatever a user writes is read or refused, and what was read can be written and
-// read again without becoming something else.
+// Any input of a user is read or refused. A value that was read can be written and read
+// again unchanged.
 func FuzzDecode(f *testing.F) {
 	const head = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: a}\nspec: "
 	for _, spec := range []string{

@@ -34,7 +34,7 @@ type KindRow struct {
 	Kind Kind
 	// Field is the kind's field in the spec.
 	Field string
-	// By says who carries the kind out.
+	// By is the carrier of the kind.
 	By Carrier
 	// Needs are the rights of the kind's chaos pod. Nothing for a kind that the
 	// worker carries out, which has no chaos pod.
@@ -42,12 +42,11 @@ type KindRow struct {
 	// Alone is true for a kind that ends its targets: it can neither be combined
 	// with another kind nor pulse.
 	Alone bool
-	// PodOnly is true for a kind that cannot disturb a node as a whole.
+	// PodOnly is true for a kind that cannot disrupt a node as a whole.
 	PodOnly bool
 	// WholePod is true for a kind that cannot be narrowed to some containers.
 	WholePod bool
-	// OnInit is true for a kind that can disturb a pod whose containers do not
-	// run yet.
+	// OnInit is true for a kind that can disrupt a pod whose containers do not run yet.
 	OnInit bool
 
 	// params returns the kind's parameters, nil when it is not asked for.
@@ -133,7 +132,7 @@ var kindTable = kindRows{
 	},
 }
 
-// of hides the type of a kind's parameters, and that their absence has a type.
+// of hides the type of a kind's parameters, and that an absent one has a type.
 func of[P interface {
 	comparable
 	parameters
@@ -193,8 +192,8 @@ func (f Faults) Kinds() Kinds {
 	return kinds
 }
 
-// By says who carries the kinds out. A kind of the worker stands alone, so one
-// answer holds for all of them; without any kind it is an injector.
+// By is the carrier of the kinds. A kind of the worker stands alone, so one answer holds
+// for all of them; without any kind it is an injector.
 func (k Kinds) By() Carrier {
 	for _, row := range kindTable {
 		if row.By == ByWorker && slices.Contains(k, row.Kind) {

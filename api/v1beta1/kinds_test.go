@@ -34,7 +34,7 @@ func TestEveryFieldOfFaultsHasItsRowInTheTableOfKinds(t *testing.T) {
 	}
 }
 
-// complete names what the row does not say.
+// complete names the missing fields of a row.
 func (r KindRow) complete(t *testing.T) {
 	t.Helper()
 	if r.Kind == "" {

@@ -44,7 +44,7 @@ func TestPhasesOfALife(t *testing.T) {
 	}
 }
 
-func TestEndOfADisruptionBeforeItsPhaseSaysSo(t *testing.T) {
+func TestEndOfADisruptionBeforeItsPhaseIsFinal(t *testing.T) {
 	deleted, now := &Disruption{}, metav1.Now()
 	deleted.DeletionTimestamp = &now
 	stopped := &Disruption{}

@@ -12,16 +12,15 @@ const (
 	LabelShard               = "chaos.squall.dev/shard"                // chaos pod, record: number of the record with its targets
 	// LabelCleaner is on a pod that cleans for a chaos pod that failed to.
 	LabelCleaner = "chaos.squall.dev/cleaner" // cleaner pod: `true`
-	// LabelSweep is on a pod with which a sweep looks at a node or cleans it;
-	// its value is the run of the sweep. Such a pod is no chaos pod and has none
-	// of the labels above.
+	// LabelSweep is on a pod with which a sweep searches or cleans a node; its value is the
+	// run of the sweep. Such a pod is no chaos pod and has none of the labels above.
 	LabelSweep = "chaos.squall.dev/sweep" // sweep pod: run of the sweep that created it
 )
 
-// A pod whose start may be disturbed carries LabelDisruptOnInit, with the value
-// OnInitValue: the bridge gives it an init container, OnInitContainer, which holds
-// the pod's own containers back until it is disturbed, or until a time is over that
-// the annotation may set, a Go duration such as "30s".
+// A pod that may be disrupted at its start carries LabelDisruptOnInit, with the value
+// OnInitValue. The bridge gives it an init container, OnInitContainer, which holds the
+// pod's own containers back until it is disrupted or a time is over. The annotation may
+// set that time, as a Go duration such as "30s".
 const (
 	LabelDisruptOnInit      = "chaos.squall.dev/disrupt-on-init" // pod; written by you: `true` lets it wait for a disruption at its start
 	OnInitValue             = "true"
@@ -29,9 +28,9 @@ const (
 	OnInitContainer         = "squall-wait"
 )
 
-// A namespace carries LabelDisruptions, with the value DisruptionsAllowed, once
-// its owners agree that it is disrupted. Where the operator enforces it nothing is
-// disrupted from a namespace without.
+// A namespace carries LabelDisruptions, with the value DisruptionsAllowed, once its
+// owners agree that it is disrupted. If the operator enforces the opt-in, no target is
+// disrupted from a namespace without it.
 const (
 	LabelDisruptions   = "chaos.squall.dev/disruptions" // namespace; written by you: `allowed` is the opt-in to disruptions
 	DisruptionsAllowed = "allowed"

@@ -84,8 +84,8 @@ type NetworkDisruption struct {
 	HTTP *NetworkHTTP `json:"http,omitempty"`
 }
 
-// NeedsResolving is true of a disruption that names services or a cloud, whose
-// addresses only the worker knows.
+// NeedsResolving is true for a disruption that names services or a cloud, whose addresses
+// only the worker knows.
 func (n *NetworkDisruption) NeedsResolving() bool {
 	return n != nil && (len(n.Services) > 0 || n.Cloud != nil)
 }
@@ -185,8 +185,8 @@ var (
 	hostName      = regexp.MustCompile(`^[-A-Za-z0-9_.]+$`)
 )
 
-// hostProblem says why host can be neither a name, nor an address, nor a CIDR.
-// Like Kubernetes it refuses zones and IPv4 in an IPv6 dress.
+// hostProblem is why host can be neither a name, nor an address, nor a CIDR. Like
+// Kubernetes it refuses zones and IPv4 addresses in IPv6 notation.
 func hostProblem(host string) string {
 	refuse := func(good bool, want string) string {
 		if good {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The rules here refuse what no node can do, whatever its kernel: without them a
-// disruption would fail on each of its targets. The injector refuses only what
-// depends on a kernel, a node or a target.
+// The rules here refuse specs that no node can run, with any kernel: without them a
+// disruption would fail on each of its targets. The injector refuses only what depends on
+// a kernel, a node or a target.
 
 // podResolver is about names that the pod is to resolve where there is no pod.
 var podResolver = Combination{
@@ -87,8 +87,8 @@ func (s DisruptionSpec) lasts() time.Duration {
 }
 
 // CELDuration is the CEL expression of the duration in a field, which is a string or a
-// number of nanoseconds. What is no duration is refused elsewhere. The field is
-// looked for once: map gives it a name.
+// number of nanoseconds. Another rule refuses other values. The expression reads the
+// field once: map gives it a name.
 func CELDuration(field, absent string) string {
 	return fmt.Sprintf("(!has(%[1]s) ? %[2]s : [%[1]s].map(d, type(d) == int ? duration(string(d) + 'ns') : "+
 		"d.matches('^[-+]?([0-9.]+(ns|us|µs|μs|ms|s|m|h))+$') ? duration(d) : duration('0s'))[0])", field, absent)

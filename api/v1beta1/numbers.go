@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// PercentNumber is a share in percent: in JSON the number 40, or a string such as "40%" or
-// "40". It is written as a number. Fields say which range they take.
+// PercentNumber is a share in percent: in JSON the number 40, or a string such as "40%"
+// or "40". It is written as a number. Each field has its own range.
 //
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Type=""

@@ -1,7 +1,6 @@
 package v1beta1
 
-// BudgetPolicy says whether PodDisruptionBudgets limit the targets. Empty means
-// Ignore.
+// BudgetPolicy is whether PodDisruptionBudgets limit the targets. Empty means Ignore.
 type BudgetPolicy string
 
 // The policies.

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// PodOpsLifecycle says what a disruption does about pods on which somebody else
-// operates: a rollout, a scaling, a deletion that waits for its traffic to go.
+// PodOpsLifecycle is how a disruption treats pods with an operation of another
+// controller: a rollout, a scaling, a deletion that waits until their traffic has ended.
 // Level pod only.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.protectTargets) || !self.protectTargets || (has(self.policy) && self.policy == 'Participate')",message="only an operation on a pod can keep others from it: set policy to Participate, or remove protectTargets",fieldPath=".protectTargets"
@@ -80,7 +80,7 @@ type PodOpsLifecycle struct {
 	ProtectionTimeoutSeconds *int `json:"protectionTimeoutSeconds,omitempty"`
 }
 
-// OperationPolicy says whether operations of others on a pod matter. Empty means
+// OperationPolicy is whether operations of other controllers on a pod matter. Empty means
 // Respect.
 type OperationPolicy string
 
@@ -91,40 +91,39 @@ const (
 	OperationsJoined    OperationPolicy = "Participate"
 )
 
-// WhenBusy says what becomes of a busy pod that matches. Empty means Skip.
+// WhenBusy is the treatment of a matching pod with another operation. Empty means Skip.
 type WhenBusy string
 
-// What becomes of it.
+// Values of WhenBusy.
 const (
 	SkipBusy    WhenBusy = "Skip"
 	WaitForBusy WhenBusy = "Wait"
 )
 
-// OnConcurrentOperation says what becomes of a target on which somebody begins to
-// operate. Empty means Release.
+// OnConcurrentOperation is the reaction when another controller begins to operate on a
+// target. Empty means Release.
 type OnConcurrentOperation string
 
-// What becomes of it.
+// Values of OnConcurrentOperation.
 const (
 	ReleaseTarget OnConcurrentOperation = "Release"
 	KeepTarget    OnConcurrentOperation = "Keep"
 )
 
-// UnmanagedPods says what becomes of a pod that no driver moves. Empty means
-// Proceed.
+// UnmanagedPods is the treatment of pods that no driver manages. Empty means Proceed.
 type UnmanagedPods string
 
-// What becomes of it.
+// Values of UnmanagedPods.
 const (
 	DisruptUnmanaged UnmanagedPods = "Proceed"
 	SkipUnmanaged    UnmanagedPods = "Skip"
 )
 
-// WhenUnavailable says what becomes of a disruption that wants a driver where there
-// is none. Empty means Fail.
+// WhenUnavailable is the reaction when the cluster has no driver and the disruption wants
+// one. Empty means Fail.
 type WhenUnavailable string
 
-// What becomes of it.
+// Values of WhenUnavailable.
 const (
 	FailWithoutDriver    WhenUnavailable = "Fail"
 	ProceedWithoutDriver WhenUnavailable = "Proceed"
@@ -136,8 +135,7 @@ const defaultOperationTimeout = 5 * time.Minute
 // defaultProtectionTimeout is protectionTimeoutSeconds when it is not set.
 const defaultProtectionTimeout = 2 * time.Minute
 
-// operations is what the spec says of operations; everything is at its default
-// when it says nothing.
+// operations are the spec's rules about operations; an absent field has its default.
 func (s DisruptionSpec) operations() PodOpsLifecycle {
 	if s.PodOpsLifecycle == nil {
 		return PodOpsLifecycle{}
@@ -145,26 +143,26 @@ func (s DisruptionSpec) operations() PodOpsLifecycle {
 	return *s.PodOpsLifecycle
 }
 
-// RespectsOperations is true for a disruption that leaves pods alone on which
-// somebody operates. Nodes have no such operations.
+// RespectsOperations is true for a disruption that spares pods with an operation of
+// another controller. Nodes have no such operations.
 func (s DisruptionSpec) RespectsOperations() bool {
 	return s.Level != LevelNode && s.operations().Policy != OperationsIgnored
 }
 
-// ReleasesOnOperation is true for a disruption that lets a target go on which
-// somebody begins to operate.
+// ReleasesOnOperation is true for a disruption that cleans up a target when another
+// controller begins to operate on it.
 func (s DisruptionSpec) ReleasesOnOperation() bool {
 	return s.RespectsOperations() && s.operations().OnConcurrentOperation != KeepTarget
 }
 
-// WaitsForBusy is true for a disruption that keeps places for pods on which
-// somebody operates.
+// WaitsForBusy is true for a disruption that keeps places for pods with an operation of
+// another controller.
 func (s DisruptionSpec) WaitsForBusy() bool {
 	return s.RespectsOperations() && s.operations().WhenBusy == WaitForBusy
 }
 
-// BusyUntil is until when a disruption that was created at that time keeps places;
-// the zero time for one that keeps none.
+// BusyUntil is until when a disruption that was created at that time keeps places; the
+// zero time if it keeps none.
 func (s DisruptionSpec) BusyUntil(created time.Time) time.Time {
 	if !s.WaitsForBusy() {
 		return time.Time{}
@@ -190,7 +188,8 @@ func (s DisruptionSpec) ParticipatesInOperations() bool {
 	return s.Level != LevelNode && s.operations().Policy == OperationsJoined && !s.DryRun
 }
 
-// SkipsUnmanaged is true for a disruption that chooses no pod that no driver moves.
+// SkipsUnmanaged is true for a disruption that does not choose pods that no driver
+// manages.
 func (s DisruptionSpec) SkipsUnmanaged() bool {
 	return s.ParticipatesInOperations() && s.operations().UnmanagedPods == SkipUnmanaged
 }
@@ -200,23 +199,22 @@ func (s DisruptionSpec) NeedsDriver() bool {
 	return s.ParticipatesInOperations() && s.operations().WhenUnavailable != ProceedWithoutDriver
 }
 
-// OperatingTimeout is how long each target is waited for until it is given.
+// OperatingTimeout is how long to wait until the driver gives a target.
 func (s DisruptionSpec) OperatingTimeout() time.Duration {
 	return operationTimeout(s.operations().OperatingTimeoutSeconds)
 }
 
-// AvailableTimeout is how long targets are waited for to be in service again.
+// AvailableTimeout is how long to wait until the targets are in service again.
 func (s DisruptionSpec) AvailableTimeout() time.Duration {
 	return operationTimeout(s.operations().AvailableTimeoutSeconds)
 }
 
-// ProtectsTargets is true for a disruption that keeps others from its targets while it
-// has them.
+// ProtectsTargets is true for a disruption that blocks other operations on its targets.
 func (s DisruptionSpec) ProtectsTargets() bool {
 	return s.ParticipatesInOperations() && s.operations().ProtectTargets
 }
 
-// ProtectionTimeout is how long others wait for a target at most.
+// ProtectionTimeout is how long other operations wait for a target at most.
 func (s DisruptionSpec) ProtectionTimeout() time.Duration {
 	if s.operations().ProtectionTimeoutSeconds == nil {
 		return defaultProtectionTimeout
@@ -224,7 +222,8 @@ func (s DisruptionSpec) ProtectionTimeout() time.Duration {
 	return operationTimeout(s.operations().ProtectionTimeoutSeconds)
 }
 
-// participants says why a disruption cannot take part in operations, with the way out.
+// participants are the reasons why a disruption cannot participate in operations, with
+// hints.
 func (s DisruptionSpec) participants(path *field.Path) field.ErrorList {
 	if s.operations().Policy != OperationsJoined {
 		return nil

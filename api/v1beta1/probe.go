@@ -20,7 +20,7 @@ const (
 	ProbeAfter ProbePhase = "After"
 )
 
-// ProbeScope is whom a probe asks.
+// ProbeScope is where a probe asks.
 type ProbeScope string
 
 const (
@@ -284,7 +284,7 @@ func (p Probe) Period() time.Duration { return time.Duration(p.PeriodSeconds) * 
 // Timeout is how long an answer may take.
 func (p Probe) Timeout() time.Duration { return time.Duration(p.TimeoutSeconds) * time.Second }
 
-// Enough says how many of so many pods have to be ready. It is -1 for a Min that
+// Enough is how many of so many pods have to be ready. It is -1 for a Min that
 // ValidateProbes refuses.
 func (p PodsReadyProbe) Enough(pods int) int {
 	if p.Min == nil {
@@ -300,8 +300,7 @@ func (p PodsReadyProbe) Enough(pods int) int {
 	return amount
 }
 
-// NeverProbed says why an address must not be asked by any probe, whoever wants
-// it. It is empty for one that may be.
+// NeverProbed is why no probe may ask an address; empty if probes may.
 func NeverProbed(address netip.Addr) string {
 	address = inner(address)
 	switch {

@@ -117,7 +117,7 @@ func TestValidateProbes(t *testing.T) {
 			if len(errs) != 1 {
 				t.Fatalf("ValidateProbes = %v, want one error", errs)
 			}
-			if name, words, _ := strings.Cut(c.want, ": "); errs[0].Field != name || !strings.Contains(errs[0].Error(), words) {
+			if name, text, _ := strings.Cut(c.want, ": "); errs[0].Field != name || !strings.Contains(errs[0].Error(), text) {
 				t.Errorf("ValidateProbes = %v, want %q in it", errs[0], c.want)
 			}
 		})

@@ -18,8 +18,8 @@ import (
 
 const mostProbes = 10
 
-// ValidateProbes returns everything that is wrong with the probes of a
-// disruption of this level, each with the way out.
+// ValidateProbes returns everything that is wrong with the probes of a disruption of this
+// level, each with a hint.
 func ValidateProbes(path *field.Path, level Level, probes []Probe) field.ErrorList {
 	errs := items(path, len(probes), 1, mostProbes)
 	seen := map[string]bool{}
@@ -235,8 +235,7 @@ func (p Probe) wantOnce(path *field.Path) field.ErrorList {
 
 var comparison = regexp.MustCompile(`^\s*(<=|>=|==|!=|<|>)\s*(\S+)\s*$`)
 
-// Compare is the comparison as a function of the query's value. The error says
-// what to write instead.
+// Compare is the comparison as a function of the query's value. The error has a hint.
 func (p PrometheusProbe) Compare() (func(value float64) bool, error) {
 	parts := comparison.FindStringSubmatch(p.Comparison)
 	if parts == nil {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Reporting sends notifications about one disruption to somebody.
+// Reporting sends notifications about one disruption to people.
 type Reporting struct {
 	// SlackChannel is the name of a channel, or its ID (C...), at most 80
 	// characters.
@@ -57,10 +57,10 @@ func (r *Reporting) validate(path *field.Path) field.ErrorList {
 	return append(errs, oneOf(path.Child("minNotificationType"), r.MinNotificationType, known...)...)
 }
 
-// NotificationType says how important a notification is.
+// NotificationType is how important a notification is.
 type NotificationType string
 
-// The types of notifications, and the least that is sent where nobody says another.
+// The types of notifications, and the default of the least type that is sent.
 const (
 	NotificationInfo       NotificationType = "Info"
 	NotificationSuccess    NotificationType = "Success"
@@ -85,8 +85,7 @@ func NotificationTypes() string {
 // Known is true for the types that there are.
 func (t NotificationType) Known() bool { return slices.Contains(notificationTypes, t) }
 
-// Matters is true when t is as important as least, or more. Whatever is unknown
-// matters.
+// Matters is true when t is as important as least, or more. An unknown type matters.
 func (t NotificationType) Matters(least NotificationType) bool {
 	if least == "" {
 		least = NotificationDefault

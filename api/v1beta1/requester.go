@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Who asked for a Disruption, or for what makes Disruptions, is in its annotations.
-// The bridge's webhook writes them, and the API server sees that nobody writes
-// anything but the own name. The worker copies them to each run.
+// The annotations name the requester of a Disruption, or of an object that makes
+// Disruptions. The bridge's webhook writes them, and the API server ensures that users
+// write only their own name. The worker copies them to each run.
 const (
 	// AnnotationRequester is the name of a user, as the API server knows it.
 	AnnotationRequester = "chaos.squall.dev/requester" // Disruption and objects that create it: user who created it
@@ -17,13 +17,13 @@ const (
 	AnnotationRequesterGroups = "chaos.squall.dev/requester-groups" // Disruption and objects that create it: groups of that user, one per line
 )
 
-// Requester is who asked for something. The zero value is nobody that is known.
+// Requester is the user who created an object. The zero value is unknown.
 type Requester struct {
 	User   string
 	Groups []string
 }
 
-// RequesterOf is who asked for an object.
+// RequesterOf is the requester of an object.
 func RequesterOf(o metav1.Object) Requester {
 	annotations := o.GetAnnotations()
 	r := Requester{User: annotations[AnnotationRequester]}
@@ -33,7 +33,8 @@ func RequesterOf(o metav1.Object) Requester {
 	return r
 }
 
-// Annotations are those by which RequesterOf knows r; none for nobody.
+// Annotations are the annotations from which RequesterOf reads r; none for an unknown
+// requester.
 func (r Requester) Annotations() map[string]string {
 	if r.User == "" {
 		return nil
@@ -41,7 +42,7 @@ func (r Requester) Annotations() map[string]string {
 	return map[string]string{AnnotationRequester: r.User, AnnotationRequesterGroups: strings.Join(r.Groups, "\n")}
 }
 
-// Among tells whether some of these are the requester, or have it in a group.
+// Among is true when some names the requester or one of its groups.
 func (r Requester) Among(some *PolicyRequesters) bool {
 	return slices.Contains(some.Users, r.User) || slices.ContainsFunc(r.Groups, func(group string) bool { return slices.Contains(some.Groups, group) })
 }

@@ -2,13 +2,13 @@ package v1beta1
 
 import "slices"
 
-// neitherHostNorPort is what safe mode says of a network disruption of all traffic; the
-// policy squall-safe-mode says the same.
+// neitherHostNorPort is safe mode's error about a network disruption of all traffic; the
+// policy squall-safe-mode has the same text.
 const neitherHostNorPort = "network names neither host nor port, so all traffic is disrupted: set hosts, services or cloud, " +
 	"or unsafeMode.disableNeitherHostNorPort, which needs a right"
 
-// CaughtBySafeMode says what safe mode has against the disruption, as far as its spec
-// tells; nil if it has nothing, or unsafeMode sets it aside.
+// CaughtBySafeMode lists the objections of safe mode that follow from the spec; nil if
+// there are none, or unsafeMode sets them aside.
 func (s *DisruptionSpec) CaughtBySafeMode() []string {
 	unsafe := UnsafeMode{}
 	if s.UnsafeMode != nil {
@@ -20,8 +20,8 @@ func (s *DisruptionSpec) CaughtBySafeMode() []string {
 	return []string{neitherHostNorPort}
 }
 
-// namesNeitherHostNorPort tells whether it disturbs all traffic, by naming nothing or
-// by a host that is everybody.
+// namesNeitherHostNorPort is true for a disruption of all traffic: it names nothing, or a
+// host that is every host.
 func (n *NetworkDisruption) namesNeitherHostNorPort() bool {
 	if len(n.Hosts) == 0 {
 		return len(n.Services) == 0 && n.Cloud == nil

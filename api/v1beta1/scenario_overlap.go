@@ -11,10 +11,10 @@ import (
 )
 
 // validateOverlap refuses two disruptions of a step that want the same targets and may
-// not share them: one of the two would be left out. It judges what is certain: the same
-// selectors, and more than all that match: percentages of more than 100 together, or
-// all of them and a number. Two numbers may leave room for each other: Crowded judges
-// them when the step begins.
+// not share them: one of the two would get none. It judges what is certain: the same
+// selectors, and more targets than can match. That is percentages of more than 100
+// together, or all targets and a number. Two numbers may leave room for each other:
+// Crowded judges them when the step begins.
 func (s ScenarioStep) validateOverlap(path *field.Path) (errs field.ErrorList) {
 	for k, late := range s.Disruptions {
 		for j, early := range s.Disruptions[:k] {
@@ -38,9 +38,9 @@ func (s ScenarioStep) validateOverlap(path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// Crowded says which disruptions of the step, by their numbers, want more targets
-// together than there are, and may not share them; empty if all can have theirs.
-// matching has for each disruption what it matches now. A share counts rounded down.
+// Crowded names, by number, disruptions of the step that want more targets together than
+// there are, and may not share them; empty if all can have theirs. matching has the
+// targets that each disruption matches now. A share counts rounded down.
 func (s ScenarioStep) Crowded(matching []map[string]bool) string {
 	for set := 1; set < 1<<len(s.Disruptions); set++ {
 		var members []int

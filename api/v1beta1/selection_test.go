@@ -109,13 +109,13 @@ func TestLabelSelectorNamesWhatItCannotParse(t *testing.T) {
 	}
 }
 
-// rule S11: as many lost targets are replaced as count asks for, unless the spec
-// says otherwise; who asks for all of them gets no limit.
+// Rule S11: as many lost targets are replaced as count asks for, unless the spec has
+// another limit; a count of all of them has no limit.
 func TestMostLost(t *testing.T) {
 	none, seven := 0, 7
 	for name, test := range map[string]struct {
 		count   string
-		says    *int
+		limit   *int
 		want    int
 		bounded bool
 	}{
@@ -127,7 +127,7 @@ func TestMostLost(t *testing.T) {
 		"all, and a number of it": {"100%", &seven, 7, true},
 	} {
 		count := intstr.Parse(test.count)
-		most, bounded := DisruptionSpec{Count: &count, MaxLostTargets: test.says}.MostLost(2)
+		most, bounded := DisruptionSpec{Count: &count, MaxLostTargets: test.limit}.MostLost(2)
 		if most != test.want || bounded != test.bounded {
 			t.Errorf("%s: %d, bounded %t; want %d, %t", name, most, bounded, test.want, test.bounded)
 		}

@@ -32,7 +32,7 @@ func (s DisruptionSpec) validateSize(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// TooLarge is what is said of parameters that are too large.
+// TooLarge is the error about parameters that are too large.
 func TooLarge(size string) string {
 	return fmt.Sprintf("it is about %s bytes long as JSON, and a chaos pod takes %d: shorten its lists, or make several disruptions of it",
 		size, MostDocument)

@@ -2,8 +2,8 @@ package v1beta1
 
 import "slices"
 
-// StackingRow says what becomes of two disruptions that act on one target. Which
-// of them came first does not matter, unless How says so.
+// StackingRow is the result of two disruptions that act on one target. Their order does
+// not matter, unless How mentions it.
 //
 // +kubebuilder:object:generate=false
 type StackingRow struct {
@@ -14,7 +14,7 @@ type StackingRow struct {
 	Same bool
 	// Refused is true when the second disruption does not get the target.
 	Refused bool
-	// How says what happens, or who refuses it and in which way.
+	// How describes the result, or the component that refuses and in which way.
 	How string
 }
 
@@ -42,7 +42,7 @@ var stackingTable = []StackingRow{
 // pair before the others.
 func StackingTable() []StackingRow { return slices.Clone(stackingTable) }
 
-// Stack says what becomes of two kinds of different disruptions on one target.
+// Stack is the result of two kinds of different disruptions on one target.
 func Stack(a, b Kind) StackingRow {
 	at := slices.IndexFunc(stackingTable, func(row StackingRow) bool { return row.about(a, b) })
 	return stackingTable[at]
@@ -60,7 +60,7 @@ func (r StackingRow) about(a, b Kind) bool {
 	return true
 }
 
-// Refuses are those of other kinds with which these cannot share a target.
+// Refuses are the other kinds with which these cannot share a target.
 func (k Kinds) Refuses(others Kinds) Kinds {
 	return slices.DeleteFunc(slices.Clone(others), func(other Kind) bool {
 		return !slices.ContainsFunc(k, func(kind Kind) bool { return Stack(kind, other).Refused })

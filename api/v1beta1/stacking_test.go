@@ -41,17 +41,17 @@ func TestRefusesNamesTheKindsInCommon(t *testing.T) {
 }
 
 // The page for users is about the same rows in the same words.
-func TestPageOfKindsTellsWhatStacks(t *testing.T) {
+func TestPageOfKindsHasTheTableOfStacking(t *testing.T) {
 	page, err := os.ReadFile("../../docs/kinds/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := func(kinds []Kind) string {
-		var words []string
+		var quoted []string
 		for _, kind := range kinds {
-			words = append(words, "`"+string(kind)+"`")
+			quoted = append(quoted, "`"+string(kind)+"`")
 		}
-		return strings.Join(words, " and ")
+		return strings.Join(quoted, " and ")
 	}
 	table := "| two disruptions | on one target |\n|---|---|\n"
 	for _, row := range stackingTable {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// SteadyState guards a disruption with probes: nothing is injected before they
-// succeed, it ends when one of them is lost, and after it they say whether all is
-// as it was.
+// SteadyState guards a disruption with probes. Nothing is injected before they succeed.
+// The disruption ends when one of them is lost. After the disruption they have to succeed
+// again.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.controlGroup) || self.probes.exists(p, has(p.scope) && p.scope == 'PerTarget')",message="a control group is asked by probes with scope PerTarget, and there is none: add one, or remove controlGroup",fieldPath=".controlGroup"
 type SteadyState struct {
@@ -166,7 +166,7 @@ type Verdict string
 const (
 	// VerdictPassed: it was steady all the time, and is.
 	VerdictPassed Verdict = "Passed"
-	// VerdictInconclusive: nobody can say.
+	// VerdictInconclusive: the answers prove neither.
 	VerdictInconclusive Verdict = "Inconclusive"
 	// VerdictFailed: it was not steady before, or was lost, or did not come back.
 	VerdictFailed Verdict = "Failed"
@@ -174,7 +174,7 @@ const (
 	VerdictAborted Verdict = "Aborted"
 )
 
-// ProbeState is what a probe says now.
+// ProbeState is the state of a probe now.
 type ProbeState string
 
 const (
@@ -184,7 +184,7 @@ const (
 	ProbeFailure ProbeState = "Failure"
 )
 
-// SteadyStateStatus is what the probes say.
+// SteadyStateStatus is the result of the probes.
 type SteadyStateStatus struct {
 	// Phase in which the probes run: Before, During or After. Empty after the last one.
 	Phase ProbePhase `json:"phase,omitempty"`
@@ -231,7 +231,7 @@ type ProbeComparison struct {
 	Difference int `json:"difference"`
 }
 
-// ProbeStatus is what one probe says.
+// ProbeStatus is the result of one probe.
 type ProbeStatus struct {
 	// Name of the probe.
 	Name string `json:"name"`

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// DefaultDuration is how long a disruption lasts that does not say.
+// DefaultDuration is how long a disruption without a duration lasts.
 const DefaultDuration = time.Hour
 
 // shortest and Longest are the limits of a disruption's life: of its duration
@@ -46,15 +46,14 @@ func (s DisruptionSpec) Beats() *DisruptionPulse {
 	return s.Pulse
 }
 
-// Expiry is when a disruption created at created ends by itself: spec.duration
-// after TimeToInject, however long the injection itself took.
+// Expiry is when a disruption created at created ends: spec.duration after TimeToInject,
+// however long the injection itself took.
 func (s DisruptionSpec) Expiry(created time.Time) time.Time {
 	return s.TimeToInject(created).Add(s.lasts())
 }
 
-// validateExpiry refuses a disruption that ends too late. The moments of
-// triggers count only once the disruption is created: nobody knows how far they
-// are away before.
+// validateExpiry refuses a disruption that ends too late. The moments of triggers count
+// only once the disruption is created: before that, their distance is not known.
 func (d *Disruption) validateExpiry(path *field.Path) field.ErrorList {
 	spec, created := d.Spec, d.CreationTimestamp.Time
 	if created.IsZero() && spec.Triggers != nil {
@@ -70,8 +69,8 @@ func (d *Disruption) validateExpiry(path *field.Path) field.ErrorList {
 		EndsTooLate(fmt.Sprintf("%.0fh", math.Ceil(lasts.Hours()))))}
 }
 
-// EndsTooLate is what is said of a disruption that ends so long after its
-// creation, in hours, rounded up.
+// EndsTooLate is the error about a disruption that ends so long after its creation, in
+// hours, rounded up.
 func EndsTooLate(after string) string {
 	return fmt.Sprintf("it ends %s after its creation, triggers included: want at most %dh, a year", after, int(Longest.Hours()))
 }

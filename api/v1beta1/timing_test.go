@@ -61,7 +61,7 @@ func TestExpiryWithoutDurationOrTriggers(t *testing.T) {
 	}
 }
 
-// A moment far away would be a disruption that waits for ever and an expiry that
+// A moment far away would be a disruption that never begins and an expiry that
 // cannot be written as a time.
 func TestEndWithinAYearOfTheCreation(t *testing.T) {
 	created := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate says everything that is wrong with the disruption and can be known
-// without a cluster and without a clock. The CRD's schema holds the same rules,
-// so the API server refuses what Validate refuses; crdtest compares the two. One
-// rule needs the time of the creation: an admission policy holds it.
+// Validate returns everything that is wrong with the disruption and can be known without
+// a cluster and without a clock. The CRD's schema holds the same rules, so the API server
+// refuses what Validate refuses; crdtest compares the two. One rule needs the time of the
+// creation: an admission policy holds it.
 func (d *Disruption) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if len(d.Name) > validation.LabelValueMaxLength {
@@ -55,7 +55,7 @@ func (s DisruptionSpec) validate(path *field.Path) field.ErrorList {
 	return append(errs, s.Faults.validate(path)...)
 }
 
-// validateTargets checks what says which targets and how many.
+// validateTargets checks the fields about which targets and how many.
 func (s DisruptionSpec) validateTargets(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.Count == nil {

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Advise adds to what Temporal, or the way to it, answered what a person can
-// do about it. An error it knows nothing about is returned as it is, and so is nil.
+// Advise adds a hint to an error from Temporal or from the way to it. Any other error is
+// returned as it is, and so is nil.
 func Advise(err error) error {
 	if advice := Advice(err); advice != "" {
 		return fmt.Errorf("%w; %s", err, advice)
@@ -20,7 +20,7 @@ func Advise(err error) error {
 
 const whoWeAre = "the API key (SQUALL_TEMPORAL_API_KEY, or the file of SQUALL_TEMPORAL_API_KEY_FILE) or the client certificate (SQUALL_TEMPORAL_TLS_CERT, SQUALL_TEMPORAL_TLS_KEY)"
 
-// Refused is true when Temporal answered that we may not.
+// Refused is true when Temporal denied permission.
 func Refused(err error) bool {
 	code := serviceerror.ToStatus(err).Code()
 	return code == codes.PermissionDenied || code == codes.Unauthenticated
@@ -32,8 +32,8 @@ func LacksAttributes(err error) bool {
 	return answer.Code() == codes.InvalidArgument && strings.Contains(answer.Message(), "search attribute")
 }
 
-// Advice is what Advise adds; empty when there is none. The same cause gives
-// the same words. It speaks of settings as both programs call them.
+// Advice is the hint that Advise adds; empty when there is none. The same cause gives the
+// same text. It names settings as both programs do.
 func Advice(err error) string {
 	if err == nil {
 		return ""
@@ -52,10 +52,10 @@ func Advice(err error) string {
 	return transport(err.Error())
 }
 
-// transport knows what gRPC and TLS say of a way that leads nowhere. They have
-// no codes for it, so it knows their words.
-func transport(text string) string {
-	for _, known := range []struct{ words, advice string }{
+// transport has hints for the errors of gRPC and TLS. They have no codes for these
+// causes, so it matches their text.
+func transport(message string) string {
+	for _, known := range []struct{ text, advice string }{
 		{"certificate required", "the server wants a client certificate: set SQUALL_TEMPORAL_TLS_CERT and SQUALL_TEMPORAL_TLS_KEY"},
 		{"bad certificate", "the server refuses the client certificate: set another in SQUALL_TEMPORAL_TLS_CERT and SQUALL_TEMPORAL_TLS_KEY"},
 		{"unknown authority", "name the CA that signed the server's certificate in SQUALL_TEMPORAL_TLS_CA"},
@@ -66,7 +66,7 @@ func transport(text string) string {
 		{"no such host", "the name is not known: set SQUALL_TEMPORAL_ADDRESS to host:port of Temporal's frontend"},
 		{"no children to pick from", "the name is not known: set SQUALL_TEMPORAL_ADDRESS to host:port of Temporal's frontend"},
 	} {
-		if strings.Contains(text, known.words) {
+		if strings.Contains(message, known.text) {
 			return known.advice
 		}
 	}

@@ -1,6 +1,6 @@
-// Package connect reaches a Temporal server the same way from every program of
-// Squall: plain, with TLS, with a client certificate or with an API key. It
-// reads no settings itself and never logs a secret.
+// Package connect reaches a Temporal server the same way from every program of Squall:
+// without encryption, with TLS, with a client certificate or with an API key. It reads no
+// settings itself and never logs a secret.
 package connect
 
 import (
@@ -20,7 +20,7 @@ import (
 	"go.uber.org/zap/exp/zapslog"
 )
 
-// Settings say where Temporal is and how to prove who we are.
+// Settings are the address of Temporal and the credentials.
 type Settings struct {
 	// Address is host:port of the frontend; empty means 127.0.0.1:7233.
 	Address string
@@ -42,7 +42,7 @@ type Settings struct {
 	// APIKey is sent with every call.
 	APIKey string
 	// APIKeyFile holds the API key, unless there is no such file at the start. It is read
-	// again at every call, so a rotated key needs no restart. APIKey goes before it.
+	// again at every call, so a rotated key needs no restart. APIKey has precedence.
 	APIKeyFile string
 	// Lazy dials at the first call and not before, so that a program can start
 	// while Temporal is away.
@@ -99,15 +99,15 @@ func (s Settings) options(logger *zap.Logger) (client.Options, error) {
 		return client.Options{}, err
 	}
 	options.ConnectionOptions.TLS = encryption
-	// The SDK would pack each call, of a kilobyte or two: more work, for both sides,
-	// than a network nearby takes for what it saves.
+	// The SDK would compress each call, of a kilobyte or two: more work, for both sides,
+	// than the bytes cost in a network nearby.
 	options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	return options, nil
 }
 
-// sdkLogger lets Temporal's SDK write to the same core as the rest of a program.
-// The SDK tells its workers' every start at Info; what it says is for
-// developers, so the lines are named and easy to leave out.
+// sdkLogger lets Temporal's SDK write to the same core as the rest of a program. The SDK
+// logs each start of a worker at Info. Its lines are for developers, so they carry a name
+// by which they are easy to leave out.
 func sdkLogger(logger *zap.Logger) log.Logger {
 	return log.NewStructuredLogger(slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName("temporal"))))
 }
@@ -140,7 +140,8 @@ func (s Settings) apiKey(context.Context) (string, error) {
 	return key, nil
 }
 
-// encryption is nil for a plain connection, which keyed, calls with an API key, never have.
+// encryption is nil for a plain connection. keyed is true for calls with an API key,
+// whose connection is never plain.
 func (s Settings) encryption(keyed bool) (*tls.Config, error) {
 	if !s.TLS && s.TLSCA == "" && s.TLSCert == "" && s.TLSKey == "" && !keyed {
 		return nil, nil

@@ -88,7 +88,7 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 	tests := []struct {
 		name string
 		s    Settings
-		want string // of the error, which says what to do; empty: none
+		want string // of the error, with its hint; empty: none
 	}{
 		{"a client certificate", with(func(*Settings) {}), ""},
 		{"no client certificate", with(func(s *Settings) { s.TLSCert, s.TLSKey = "", "" }), "set SQUALL_TEMPORAL_TLS_CERT"},
@@ -100,7 +100,8 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := Dial(t.Context(), test.s, zap.NewNop(), nil)
-			// The server's reason may come after the connection's end: then the next try has it.
+			// The server's reason may arrive after the end of the connection: then the next
+			// attempt has it.
 			for tries := 0; err != nil && !strings.Contains(err.Error(), test.want) && tries < 20; tries++ {
 				_, err = Dial(t.Context(), test.s, zap.NewNop(), nil)
 			}
@@ -129,7 +130,7 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 	})
 }
 
-// A key that is rotated counts from the next call on; without the file there is none. N28
+// N28: a rotated key counts from the next call on; without the file there is no key.
 func TestAPIKeyOfAFileIsReadAgain(t *testing.T) {
 	pki := newPKI(t)
 	server := serve(t, pki)
@@ -154,7 +155,7 @@ func TestAPIKeyOfAFileIsReadAgain(t *testing.T) {
 	t.Cleanup(c.Close)
 	for _, key := range []string{"first", "second"} {
 		write(t, file, []byte(key+"\n"))
-		// The server notes the key, whatever it says of the call.
+		// The server notes the key, even if it refuses the call.
 		_, _ = c.WorkflowService().GetClusterInfo(t.Context(), &workflowservice.GetClusterInfoRequest{})
 		if got := server.authorization.Load(); got != "Bearer "+key {
 			t.Errorf("authorization = %q, want %q", got, "Bearer "+key)
@@ -194,8 +195,8 @@ func TestTheLoggerWritesToTheProgramsCore(t *testing.T) {
 	}
 }
 
-// server is a gRPC server with mutual TLS that knows no method: enough for the
-// SDK, which takes that for an old Temporal.
+// server is a gRPC server with mutual TLS that knows no method: enough for the SDK, which
+// takes it for an old Temporal.
 type server struct {
 	address       string
 	authorization *atomic.Value

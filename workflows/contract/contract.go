@@ -1,6 +1,6 @@
-// Package contract names what others may know of a Disruption's workflow: its
-// ID, its task queues and the messages it takes. The bridge and the command
-// line import this and workflows/start, and nothing else of the workflow.
+// Package contract names what other programs may know of a Disruption's workflow: its ID,
+// its task queues and the messages it takes. The bridge and the command line import this
+// and workflows/start, and nothing else of the workflow.
 package contract
 
 import (
@@ -16,8 +16,8 @@ import (
 // WorkflowType is the registered name of the workflow.
 const WorkflowType = "Disruption"
 
-// SweepWorkflowType is the registered name of the workflow that looks for what
-// no live disruption owns; SweepSchedule is the schedule that starts it.
+// SweepWorkflowType is the registered name of the workflow that searches for what no live
+// disruption owns; SweepSchedule is the schedule that starts it.
 const (
 	SweepWorkflowType = "Sweep"
 	SweepSchedule     = "squall-sweep"
@@ -27,7 +27,7 @@ const (
 // Temporal appends the time of the run to the ID.
 func RunsSweep(workflow string) bool { return strings.HasPrefix(workflow, SweepSchedule+"-") }
 
-// Task queues. Who asks again and again for effects, and probers, have queues of
+// Task queues. Activities that read effects again and again, and probers, have queues of
 // their own.
 const (
 	TaskQueue        = "squall-disruptions"
@@ -47,7 +47,7 @@ const (
 	UpdateResume = "resume"
 	// SignalProbe carries a ProbeTransition: results of probes changed.
 	SignalProbe = "probe"
-	// QueryStatus answers with the workflow's own account.
+	// QueryStatus returns the state of the workflow.
 	QueryStatus = "status"
 )
 
@@ -65,28 +65,28 @@ type Input struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
 }
 
-// Observation is the bridge's evidence that something relevant changed. It is
-// a hint: whoever acts on it reads the cluster first.
+// Observation is the bridge's evidence that something relevant changed. It is a hint:
+// activities read the cluster before they act on it.
 type Observation struct {
-	// Hash of everything the bridge looked at; equal hashes mean no change.
+	// Hash of everything the bridge read; equal hashes mean no change.
 	Hash string `json:"hash"`
 	// Ended counts chaos pods that ended or are being deleted.
 	Ended int `json:"ended,omitempty"`
 	// TargetsLost counts chosen targets that are gone, replaced or ending, match the
 	// selector no longer, or are more than a percentage asks for.
 	TargetsLost int `json:"targetsLost,omitempty"`
-	// Shards are those of all that Ended and TargetsLost count, at most MaxShards; empty
-	// when there are more, or some are not known.
+	// Shards are the shards of all that Ended and TargetsLost count, at most MaxShards;
+	// empty when there are more, or some are not known.
 	Shards []int `json:"shards,omitempty"`
-	// Operations counts pods on which the disruption's own operation goes on.
+	// Operations counts pods on which the disruption's own operation is in progress.
 	Operations int `json:"operations,omitempty"`
 	// Candidates counts running targets that match the selector.
 	Candidates int `json:"candidates,omitempty"`
 	// Unready counts chaos pods that injected and are not ready any more: their effect
-	// turned, and their logs say how.
+	// turned, and their logs have the reason.
 	Unready int `json:"unready,omitempty"`
-	// Services is a hash of what the services that the disruption names stand for;
-	// empty if it names none, or the bridge does not know yet.
+	// Services is a hash of the addresses of the services that the disruption names; empty
+	// if it names none, or the bridge does not know them yet.
 	Services string `json:"services,omitempty"`
 	// SpecChanged is true when the spec is not the one in status.specHash.
 	SpecChanged bool `json:"specChanged,omitempty"`
@@ -95,13 +95,13 @@ type Observation struct {
 // MaxShards is how many shards an observation names at most.
 const MaxShards = 50
 
-// Names is true when something of this shard may have ended or be lost.
+// Names is true when something in this shard may have ended or be lost.
 func (o *Observation) Names(shard int) bool {
 	return o == nil || len(o.Shards) == 0 || slices.Contains(o.Shards, shard)
 }
 
-// MoreEnded tells whether more chaos pods have ended, or more targets are lost, than in
-// an observation before; nil is one of none.
+// MoreEnded is true when more chaos pods have ended, or more targets are lost, than in an
+// observation before; nil counts none.
 func (o *Observation) MoreEnded(before *Observation) bool {
 	if before == nil {
 		before = &Observation{}
@@ -109,7 +109,7 @@ func (o *Observation) MoreEnded(before *Observation) bool {
 	return o.Ended > before.Ended || o.TargetsLost > before.TargetsLost
 }
 
-// End says why a disruption ends.
+// End asks a disruption to end.
 type End struct {
 	// Reason becomes the disruption's Ending; empty means "deleted".
 	Reason string `json:"reason,omitempty"`
@@ -123,7 +123,7 @@ const (
 
 // Resume is a person's decision on a stuck disruption.
 type Resume struct {
-	// Action is retry (clean again) or release (let go of what is left on the node).
+	// Action is retry (clean again) or release (keep what is left on the node).
 	Action string `json:"action"`
 	// Targets limits the decision to these target names; empty means all that are stuck.
 	Targets []string `json:"targets,omitempty"`
@@ -132,12 +132,12 @@ type Resume struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// WorkflowID is the workflow of a Disruption: one per UID, readable in a list.
+// WorkflowID is the ID of a Disruption's workflow: one per UID, readable in a list.
 func WorkflowID(ref v1beta1.DisruptionRef) string {
 	return fmt.Sprintf("disruption/%s/%s/%s", ref.Namespace, ref.Name, ref.UID)
 }
 
-// ParseWorkflowID is WorkflowID backwards; ok is false for any other ID.
+// ParseWorkflowID is the inverse of WorkflowID; ok is false for any other ID.
 func ParseWorkflowID(id string) (ref v1beta1.DisruptionRef, ok bool) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 4 || parts[0] != "disruption" {

@@ -7,22 +7,22 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// NotificationWorkflowType is the registered name of the workflow that tells people
-// of one thing that happened to a disruption.
+// NotificationWorkflowType is the registered name of the workflow that notifies people of
+// one change of a disruption.
 const NotificationWorkflowType = "Notification"
 
-// NotificationTaskQueue is where it runs, with its activities: however many wait for
-// somebody who does not answer, they take nothing from a cleaning.
+// NotificationTaskQueue is the queue of these workflows and their activities: however
+// many wait for a recipient that does not answer, they take nothing from a cleaning.
 const NotificationTaskQueue = "squall-notifications"
 
-// NotificationID is what happened to a disruption for the nth time. Whoever is told
-// sees it.
+// NotificationID identifies the nth notification of a disruption for a reason. Recipients
+// see it.
 func NotificationID(ref v1beta1.DisruptionRef, reason string, nth int) string {
 	return fmt.Sprintf("%s/%s-%d", ref.UID, strings.ToLower(reason), nth)
 }
 
-// NotificationWorkflowID is the workflow of a notification: one that is started
-// again is the same.
+// NotificationWorkflowID is the ID of a notification's workflow: the same when it is
+// started again.
 func NotificationWorkflowID(ref v1beta1.DisruptionRef, id string) string {
 	return fmt.Sprintf("notification/%s/%s/%s", ref.Namespace, ref.Name, id)
 }

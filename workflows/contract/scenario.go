@@ -11,10 +11,10 @@ import (
 // DisruptionScenario.
 const ScenarioWorkflowType = "DisruptionScenario"
 
-// Messages the workflow of a scenario takes, beside SignalEnd.
+// Messages that the workflow of a scenario takes, beside SignalEnd.
 const (
-	// SignalSettled says that a disruption of the scenario is over. It carries
-	// nothing: whoever is told looks.
+	// SignalSettled means that a disruption of the scenario has ended. It carries nothing:
+	// the workflow reads its disruptions.
 	SignalSettled = "settled"
 	// SignalApprove and UpdateApprove carry an Approval. The update is checked and
 	// answered.
@@ -22,13 +22,13 @@ const (
 	UpdateApprove = "approve"
 )
 
-// ScenarioRef names a DisruptionScenario for good.
+// ScenarioRef identifies a DisruptionScenario.
 type ScenarioRef struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
-	// Cluster is the cluster that it is of, by the UID of the namespace
-	// kube-system. Empty where nobody may read that.
+	// Cluster is the UID of the namespace kube-system in its cluster; empty if the bridge
+	// may not read that.
 	Cluster types.UID `json:"cluster,omitempty"`
 }
 
@@ -40,20 +40,21 @@ type ScenarioInput struct {
 	Scenario ScenarioRef `json:"scenario"`
 }
 
-// Approval lets a step that waits for a person go on.
+// Approval approves a step that waits for a person.
 type Approval struct {
-	// Step is its name.
+	// Step is the name of the step.
 	Step string `json:"step"`
 	// By is who approves.
 	By string `json:"by"`
 }
 
-// ScenarioWorkflowID is the workflow of a scenario: one per UID.
+// ScenarioWorkflowID is the ID of a scenario's workflow: one per UID.
 func ScenarioWorkflowID(ref ScenarioRef) string {
 	return fmt.Sprintf("scenario/%s/%s/%s", ref.Namespace, ref.Name, ref.UID)
 }
 
-// ParseScenarioWorkflowID is ScenarioWorkflowID backwards; ok is false for any other ID.
+// ParseScenarioWorkflowID is the inverse of ScenarioWorkflowID; ok is false for any other
+// ID.
 func ParseScenarioWorkflowID(id string) (ref ScenarioRef, ok bool) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 4 || parts[0] != "scenario" {

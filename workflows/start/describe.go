@@ -23,8 +23,8 @@ func summary(d *v1beta1.Disruption) string {
 	return text.Shorten(fmt.Sprintf("%s on %s of the %s", strings.Join(d.Spec.Kinds().Names(), ", "), count(d.Spec), where(d)), longestSummary)
 }
 
-// details is markdown for the workflow's page. What users wrote stands in code
-// spans, so that it cannot pass for something we say.
+// details is markdown for the workflow's page. Texts of users stand in code spans, so
+// that they cannot pass for Squall's own.
 func details(d *v1beta1.Disruption) string {
 	row := func(name, value string) string { return "| " + name + " | " + code(value) + " |\n" }
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-func TestWhatAWorkflowSaysOfItself(t *testing.T) {
+func TestSummaryAndDetails(t *testing.T) {
 	half := intstr.FromString("50%")
 	d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{
 		Faults:     v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}, CPUPressure: &v1beta1.CPUPressure{}},

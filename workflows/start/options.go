@@ -18,21 +18,21 @@ var (
 	AttributeTargets   = temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets)
 )
 
-// options make starting idempotent: a running workflow is left alone, a
-// completed one stays completed, and one that failed or was terminated is
-// started again. The new run finds out by itself what is there to be cleaned.
+// options make starting idempotent: a running workflow is left alone, a completed one
+// stays completed, and one that failed or was terminated is started again. The new run
+// finds out what there is to clean.
 func options(ref v1beta1.DisruptionRef) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID:                       contract.WorkflowID(ref),
 		TaskQueue:                contract.TaskQueue,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
-		// Without this a completed workflow looks like one that was started.
+		// Without this option a completed workflow looks like one that was started.
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}
 }
 
-// attributes are those a workflow begins with, and more.
+// attributes are the search attributes of every workflow at its start, and more.
 func attributes(ref v1beta1.DisruptionRef, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(append(more,
 		AttributePhase.ValueSet(string(v1beta1.PhasePending)),
@@ -49,8 +49,8 @@ func disruptionOptions(d *v1beta1.Disruption) client.StartWorkflowOptions {
 	return o
 }
 
-// cleaningOptions start the workflow of a disruption whose object is gone: what
-// it was can be said no longer.
+// cleaningOptions start the workflow of a disruption whose object is gone: its spec is
+// not known any more.
 func cleaningOptions(ref v1beta1.DisruptionRef, completed IfCompleted) client.StartWorkflowOptions {
 	o := options(ref)
 	if completed == RunAgain {

@@ -14,15 +14,15 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// MemoCluster names in the memo of the sweep's workflows whose schedule it is: the UID of
-// the cluster's namespace kube-system.
+// MemoCluster is the key of the schedule's cluster in the memo of the sweep's workflows:
+// the UID of the cluster's namespace kube-system.
 const MemoCluster = "cluster"
 
 // ErrOtherCluster means that the Temporal namespace is in use by another cluster.
 var ErrOtherCluster = errors.New("this Temporal namespace is another cluster's")
 
-// OwnerOf is the cluster whose schedule has this action; empty for one of a
-// release that did not say.
+// OwnerOf is the cluster whose schedule has this action; empty for a schedule of an older
+// version, which has no cluster.
 func OwnerOf(action client.ScheduleAction) types.UID {
 	sweep, ok := action.(*client.ScheduleWorkflowAction)
 	if !ok {
@@ -39,8 +39,8 @@ func OwnerOf(action client.ScheduleAction) types.UID {
 	return types.UID(owner)
 }
 
-// Owner is the cluster to which the Temporal namespace belongs, as the schedule of its
-// sweep says; empty while there is none.
+// Owner is the cluster to which the Temporal namespace belongs, according to the schedule
+// of its sweep; empty while there is none.
 func Owner(ctx context.Context, schedules client.ScheduleClient) (types.UID, error) {
 	found, err := schedules.GetHandle(ctx, contract.SweepSchedule).Describe(ctx)
 	if _, none := errors.AsType[*serviceerror.NotFound](err); none {
@@ -52,7 +52,7 @@ func Owner(ctx context.Context, schedules client.ScheduleClient) (types.UID, err
 	return OwnerOf(found.Schedule.Action), nil
 }
 
-// OtherCluster is ErrOtherCluster, wrapped in what to do, when the owner of the Temporal
+// OtherCluster is ErrOtherCluster, wrapped in a hint, when the owner of the Temporal
 // namespace is known to be another cluster.
 func OtherCluster(owner, cluster types.UID) error {
 	if owner == "" || cluster == "" || owner == cluster {

@@ -17,9 +17,9 @@ type Updater interface {
 	UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 }
 
-// Resume gives the workflow of ref a person's decision and returns what the
-// workflow does about it, or why it refuses. It waits for the workflow's answer
-// until ctx ends; it may be repeated. ErrNotRunning says that no workflow runs.
+// Resume sends the workflow of ref a person's decision and returns how the workflow acts
+// on it, or why it refuses. It waits for the workflow's answer until ctx ends; it may be
+// repeated. ErrNotRunning means that no workflow runs.
 func Resume(ctx context.Context, t Updater, ref v1beta1.DisruptionRef, r contract.Resume) (string, error) {
 	id := contract.WorkflowID(ref)
 	handle, err := t.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// updates plays Temporal: it keeps what it was asked, and answers err or a text.
+// updates plays Temporal: it records its calls, and answers err or a text.
 type updates struct {
 	client.WorkflowUpdateHandle
 	asked client.UpdateWorkflowOptions

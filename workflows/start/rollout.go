@@ -13,7 +13,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Rollout makes sure that the workflow for a release was started. One that was terminated is
+// Rollout ensures that the workflow for a release was started. A terminated workflow is
 // started again; one that runs or has completed is not.
 func Rollout(ctx context.Context, t Temporal, ref contract.CronRef, r contract.Release) error {
 	if cluster, known := t.(inCluster); known {

@@ -13,9 +13,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Scenario makes sure that the workflow of a scenario runs, or has run to its end.
-// One that somebody terminated is started again, and goes on where status says
-// that it was.
+// Scenario ensures that the workflow of a scenario runs, or has run to its end. A
+// terminated workflow is started again, and continues at the step in status.
 func Scenario(ctx context.Context, t Temporal, ref contract.ScenarioRef) error {
 	if cluster, known := t.(inCluster); known {
 		ref.Cluster = cluster.uid
@@ -37,8 +36,8 @@ func Scenario(ctx context.Context, t Temporal, ref contract.ScenarioRef) error {
 	return nil
 }
 
-// SignalScenario sends the workflow of a scenario a signal. One that does not run is
-// no error: nobody is there who waits for it.
+// SignalScenario sends the workflow of a scenario a signal. If the workflow does not run,
+// that is no error: no step waits for the signal.
 func SignalScenario(ctx context.Context, t Temporal, ref contract.ScenarioRef, name string, arg any) error {
 	id := contract.ScenarioWorkflowID(ref)
 	err := t.SignalWorkflow(ctx, id, "", name, arg)

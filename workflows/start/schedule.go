@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// memoWritten is in the memo of the schedule's workflows: a hash of the schedule
-	// as it was written, since Temporal returns it in other words.
+	// memoWritten is the key of a hash in the memo of the schedule's workflows: the hash of
+	// the schedule as it was written, since Temporal returns it in another form.
 	memoWritten = "written"
-	// pausedBySpec is the note by which a pause of ours is told from a person's.
+	// pausedBySpec is the note that marks our pause, unlike a person's.
 	pausedBySpec = "spec.paused of the DisruptionCron is true"
 	// leastCatchup is the shortest time that Temporal takes for how late it may start
 	// what it missed.
@@ -58,9 +58,9 @@ func Jitter(c v1beta1.DisruptionCronSpec) time.Duration {
 	return c.Jitter.Duration
 }
 
-// KeepSchedule makes Temporal have the schedule of a cron as its spec says it. It
-// may be called at any time, and writes only what differs. A pause by a person
-// in Temporal stays; by is the note of one.
+// KeepSchedule makes the schedule in Temporal match the spec of a DisruptionCron. It may
+// be called at any time, and writes only what differs. A pause by a person in Temporal
+// stays; by is the note of that pause.
 func KeepSchedule(ctx context.Context, schedules client.ScheduleClient, ref contract.CronRef, c v1beta1.DisruptionCronSpec, times schedule.Schedule) (paused bool, by string, err error) {
 	o, err := scheduleOptions(ref, c, times)
 	if err != nil {
@@ -90,7 +90,8 @@ func KeepSchedule(ctx context.Context, schedules client.ScheduleClient, ref cont
 	return state.Paused && !c.Paused, state.Note, wrapSchedule("update", o.ID, err)
 }
 
-// DeleteSchedule lets no run of the cron begin any more. There being none is fine.
+// DeleteSchedule lets no run of the DisruptionCron begin any more. A missing schedule is
+// no error.
 func DeleteSchedule(ctx context.Context, schedules client.ScheduleClient, ref contract.CronRef) error {
 	id := contract.CronScheduleID(ref)
 	err := schedules.GetHandle(ctx, id).Delete(ctx)
@@ -107,8 +108,7 @@ func wrapSchedule(what, id string, err error) error {
 	return nil
 }
 
-// stateFor is a schedule's state once the spec's pause is in it. A pause that a
-// person made is not ours to end.
+// stateFor is a schedule's state with the spec's pause applied. A person's pause stays.
 func stateFor(s *client.ScheduleState, paused bool) client.ScheduleState {
 	state := client.ScheduleState{}
 	if s != nil {
@@ -123,9 +123,9 @@ func stateFor(s *client.ScheduleState, paused bool) client.ScheduleState {
 	return state
 }
 
-// scheduleOptions are the schedule of a cron. Workflows may overlap: a second one
-// finds the disruption of the first under its name, and says so on the cron, which
-// Temporal would not.
+// scheduleOptions are the schedule of a DisruptionCron. Workflows may overlap: a second
+// one finds the disruption of the first under its name, and reports that on the
+// DisruptionCron, which Temporal would not.
 func scheduleOptions(ref contract.CronRef, c v1beta1.DisruptionCronSpec, times schedule.Schedule) (client.ScheduleOptions, error) {
 	action := &client.ScheduleWorkflowAction{
 		ID: contract.CronScheduleID(ref), Workflow: contract.CronWorkflowType, TaskQueue: contract.TaskQueue,

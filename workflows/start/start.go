@@ -1,7 +1,6 @@
-// Package start is the client side of a disruption's workflow: it starts the
-// workflow, informs it and tells it to end, the same way from every program. All
-// of it may be repeated: a workflow is never started twice, and a message that
-// comes twice has no other effect than one that comes once.
+// Package start is the client side of a disruption's workflow. It starts and signals the
+// workflow, the same way from every program. All calls may be repeated: a workflow is
+// never started twice, and a repeated signal has no other effect than one signal.
 package start
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Temporal is what starting and informing workflows needs of a client.
+// Temporal is what starting and signalling workflows needs of a client.
 type Temporal interface {
 	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 	SignalWorkflow(ctx context.Context, id, runID, signal string, arg any) error
@@ -26,13 +25,13 @@ type Temporal interface {
 var (
 	// ErrCompleted means that the workflow has completed and is not started again.
 	ErrCompleted = errors.New("its workflow has completed")
-	// ErrNotRunning means that no workflow runs that could be told anything.
+	// ErrNotRunning means that no workflow runs that could receive a signal.
 	ErrNotRunning = errors.New("its workflow does not run")
 )
 
-// In makes workflows say which cluster they are of, by the UID of its namespace
-// kube-system, so that the workers of another one leave them alone. Without it
-// they are anybody's.
+// In adds the cluster to each workflow that t starts, by the UID of its namespace
+// kube-system, so that the workers of another cluster leave it alone. Without it, workers
+// of every cluster take the workflow.
 func In(cluster types.UID, t Temporal) Temporal { return inCluster{t, cluster} }
 
 type inCluster struct {
@@ -40,24 +39,24 @@ type inCluster struct {
 	uid types.UID
 }
 
-// Start makes sure that the workflow of d runs. ErrCompleted says that it has
-// run to its end.
+// Start ensures that the workflow of d runs. ErrCompleted means that it has run to its
+// end.
 func Start(ctx context.Context, t Temporal, d *v1beta1.Disruption) error {
 	return execute(ctx, t, disruptionOptions(d), d.Ref())
 }
 
-// IfCompleted says what becomes of a workflow that has run to its end.
+// IfCompleted decides about a workflow that has run to its end.
 type IfCompleted bool
 
-// What may become of it.
+// Values of IfCompleted.
 const (
 	StayCompleted IfCompleted = false
 	RunAgain      IfCompleted = true
 )
 
-// StartCleaning makes sure that a workflow of a disruption that has no object
-// any more runs, which will only clean what is left. ErrCompleted says that one
-// has run to its end and that completed lets it be.
+// StartCleaning ensures that a workflow runs for a disruption without an object, which
+// will only clean what is left. ErrCompleted means that a workflow has run to its end and
+// completed is StayCompleted.
 func StartCleaning(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, completed IfCompleted) error {
 	return execute(ctx, t, cleaningOptions(ref, completed), ref)
 }
@@ -76,8 +75,8 @@ func execute(ctx context.Context, t Temporal, o client.StartWorkflowOptions, ref
 	return nil
 }
 
-// End tells the workflow of ref to end, and why; an empty why means that its
-// object is being deleted. ErrNotRunning says that none runs.
+// End asks the workflow of ref to end, for the reason why; an empty why means that its
+// object is being deleted. ErrNotRunning means that no workflow runs.
 func End(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, why string) error {
 	if why == "" {
 		return signal(ctx, t, ref, contract.SignalEnd, nil)
@@ -85,8 +84,8 @@ func End(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, why string)
 	return signal(ctx, t, ref, contract.SignalEnd, contract.End{Reason: why})
 }
 
-// Observe tells the workflow of ref what was seen in the cluster. ErrNotRunning
-// says that none runs.
+// Observe sends the workflow of ref an observation of the cluster. ErrNotRunning means
+// that no workflow runs.
 func Observe(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, o contract.Observation) error {
 	return signal(ctx, t, ref, contract.SignalObserved, o)
 }

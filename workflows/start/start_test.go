@@ -16,7 +16,7 @@ import (
 
 var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "u1"}
 
-// recorder plays Temporal: it keeps what it was asked, and answers err.
+// recorder plays Temporal: it records its calls, and answers err.
 type recorder struct {
 	err     error
 	started client.StartWorkflowOptions
@@ -34,7 +34,7 @@ func (r *recorder) SignalWorkflow(_ context.Context, id, _, signal string, arg a
 	return r.err
 }
 
-// What the workflow begins with is what finds it in Temporal's list.
+// Attributes at the start of the workflow find it in Temporal's list.
 func TestStarts(t *testing.T) {
 	d := &v1beta1.Disruption{}
 	d.Namespace, d.Name, d.UID = ref.Namespace, ref.Name, ref.UID

@@ -10,15 +10,15 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// What targets and control group answered is told with the difference, over all
-// runs of the workflow, and changes no verdict.
+// The answers of targets and control group are reported with the difference, over all
+// runs of the workflow, and change no verdict.
 func TestComparison(t *testing.T) {
 	compared := func(targets, control contract.Answers) contract.ProbeReport {
-		report := said("shop", v1beta1.ProbeSuccess, 1, "x")
+		report := reported("shop", v1beta1.ProbeSuccess, 1, "x")
 		report.Comparison = &contract.Comparison{Pods: 3, Failing: 1, Targets: targets, Control: control}
 		return report
 	}
-	slow := said("slow", v1beta1.ProbeSuccess, 1, "x")
+	slow := reported("slow", v1beta1.ProbeSuccess, 1, "x")
 	for _, test := range []struct {
 		name    string
 		chosen  int
@@ -27,11 +27,11 @@ func TestComparison(t *testing.T) {
 		summary string
 	}{
 		{"a difference", 3, func(c *Course, spec v1beta1.SteadyState) {
-			hear(in, compared(contract.Answers{Successes: 60, Failures: 40}, contract.Answers{Successes: 199, Failures: 1}), slow)(c, spec)
+			report(in, compared(contract.Answers{Successes: 60, Failures: 40}, contract.Answers{Successes: 199, Failures: 1}), slow)(c, spec)
 		}, &v1beta1.ProbeComparison{ControlPods: 3, ControlFailing: 1, TargetAnswers: 100, ControlAnswers: 200, TargetsFailedPercent: 40, ControlFailedPercent: 1, Difference: 39},
 			" Probe shop: 40% of the targets' answers failed, 1% of the control group's, a difference of +39 points."},
 		{"the last word, after the phase", 3, func(c *Course, spec v1beta1.SteadyState) {
-			hear(in, compared(contract.Answers{Successes: 1}, contract.Answers{Successes: 1}), slow)(c, spec)
+			report(in, compared(contract.Answers{Successes: 1}, contract.Answers{Successes: 1}), slow)(c, spec)
 			end(false)(c, spec)
 			c.CompareAtEnd([]contract.ProbeReport{compared(contract.Answers{Successes: 50}, contract.Answers{Successes: 30, Failures: 30})})
 		}, &v1beta1.ProbeComparison{ControlPods: 3, ControlFailing: 1, TargetAnswers: 50, ControlAnswers: 60, ControlFailedPercent: 50, Difference: -50},
@@ -45,7 +45,7 @@ func TestComparison(t *testing.T) {
 		}, &v1beta1.ProbeComparison{ControlPods: 3, ControlFailing: 1, TargetAnswers: 30, ControlAnswers: 30, TargetsFailedPercent: 100, Difference: 100},
 			"a difference of +100 points."},
 		{"no answer of the control group", 3, func(c *Course, spec v1beta1.SteadyState) {
-			hear(in, compared(contract.Answers{Failures: 10}, contract.Answers{}), slow)(c, spec)
+			report(in, compared(contract.Answers{Failures: 10}, contract.Answers{}), slow)(c, spec)
 		}, nil, " The control group was not asked: the verdict is without it."},
 		{"none was left", 0, func(*Course, v1beta1.SteadyState) {}, nil, " No pod was left for the control group: the verdict is without it."},
 	} {

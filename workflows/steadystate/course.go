@@ -14,14 +14,13 @@ import (
 type Finding string
 
 const (
-	// None: the phase never came, or ended before there was an answer.
+	// The finding None: the phase was not entered, or ended before there was an answer.
 	None Finding = ""
-	// Steady: in Before and After it became so in time, in During it stayed so.
+	// Steady means: in Before and After the probe succeeded in time, in During it never failed.
 	Steady Finding = "Steady"
-	// Lost: in Before and After it did not become so in time, in During it did
-	// not stay so.
+	// Lost means: in Before and After the probe did not succeed in time, in During it failed.
 	Lost Finding = "Lost"
-	// Blind: for longer than the limit nobody could ask.
+	// Blind means: for longer than the limit there was no answer to the probe.
 	Blind Finding = "Blind"
 )
 
@@ -43,35 +42,35 @@ func (f *Findings) of(phase v1beta1.ProbePhase) *Finding {
 	return &f.After
 }
 
-// Course is what a disruption has learned of its steady state, phase by phase. It
-// changes by what it is told, in any order and as often as it is told: what is
-// older than what it knows changes nothing.
+// Course is what a disruption knows of its steady state, phase by phase. It changes by
+// the reports it receives, in any order and any number of times: a report that is older
+// than what it knows changes nothing.
 type Course struct {
-	// Phase in which the probes ask; empty between two phases.
+	// Phase whose probes are asked now; empty between two phases.
 	Phase v1beta1.ProbePhase `json:"phase,omitempty"`
-	// Began is when the phase did; it stays when the phase is over.
+	// Began is when the phase began; it stays when the phase is over.
 	Began time.Time `json:"began"`
 	// Disturbed is true once something may be injected: the gate has opened, and the
 	// probes of phase During are asked. The workflow sets it.
 	Disturbed bool `json:"disturbed,omitempty"`
 	// Injected is true once all targets were injected. The workflow sets it.
 	Injected bool `json:"injected,omitempty"`
-	// Over is true once phase After is: nothing more is asked.
+	// Over is true once phase After is over: no probe is asked any more.
 	Over bool `json:"over,omitempty"`
-	// Session counts those who were told to ask. HeardSession and HeardSeq number
-	// the last that was heard.
-	Session      int   `json:"session,omitempty"`
-	HeardSession int   `json:"heardSession,omitempty"`
-	HeardSeq     int64 `json:"heardSeq,omitempty"`
-	// Told is the worst of phase During that people were told of.
-	Told Worst `json:"told,omitempty"`
-	// Control is the control group that was chosen; nil without one.
+	// Session counts the probers that were started. LastSession and LastSeq are the numbers
+	// of the last report received.
+	Session     int   `json:"session,omitempty"`
+	LastSession int   `json:"heardSession,omitempty"`
+	LastSeq     int64 `json:"heardSeq,omitempty"`
+	// Notified is the worst result of phase During that people were notified of.
+	Notified Worst `json:"told,omitempty"`
+	// Control is the chosen control group; nil without one.
 	Control *ControlGroup `json:"control,omitempty"`
-	// Probes are those of the spec, in its order.
+	// Probes are the probes of the spec, in its order.
 	Probes []Probe `json:"probes,omitempty"`
 }
 
-// ControlGroup is how many pods the control group was to have, and has.
+// ControlGroup is how many pods the control group should have, and has.
 type ControlGroup struct {
 	Wanted int `json:"wanted"`
 	Chosen int `json:"chosen"`
@@ -81,21 +80,20 @@ type ControlGroup struct {
 type Probe struct {
 	Name     string   `json:"name"`
 	Findings Findings `json:"findings"`
-	// Said is the last that it said in the present phase, or in the last one in
-	// which it said anything; Spoke is false as long as it said nothing in the
-	// present one.
-	Said  contract.ProbeReport `json:"said"`
-	Spoke bool                 `json:"spoke,omitempty"`
-	// Compared is what targets and control group answered in During, in the present run
-	// of the workflow; Past is that of the runs before.
+	// Last is the newest report in the present phase, or else in the last one with a report.
+	// Reported is true once there was a report in the present phase.
+	Last     contract.ProbeReport `json:"said"`
+	Reported bool                 `json:"spoke,omitempty"`
+	// Compared has the answers of targets and control group in During, in the present run of
+	// the workflow; Past has those of the runs before.
 	Compared *contract.Comparison `json:"compared,omitempty"`
 	Past     *contract.Comparison `json:"past,omitempty"`
-	// Why is the text that goes with a finding that is not Steady, by phase.
+	// Why is the reason for a finding that is not Steady, by phase.
 	Why map[v1beta1.ProbePhase]string `json:"why,omitempty"`
 }
 
-// Begin begins a phase. What was said before counts for nothing in it. A phase
-// that goes on already, or in which no probe asks, is left as it is.
+// Begin begins a phase. Earlier reports count for nothing in it. A phase that has begun
+// already, or in which no probe is asked, stays as it is.
 func (c *Course) Begin(spec v1beta1.SteadyState, phase v1beta1.ProbePhase, now time.Time) {
 	for len(c.Probes) < len(spec.Probes) {
 		c.Probes = append(c.Probes, Probe{Name: spec.Probes[len(c.Probes)].Name})
@@ -105,75 +103,75 @@ func (c *Course) Begin(spec v1beta1.SteadyState, phase v1beta1.ProbePhase, now t
 	}
 	c.Phase, c.Began = phase, now
 	for i := range c.Probes {
-		c.Probes[i].Spoke = false
+		c.Probes[i].Reported = false
 	}
 }
 
-// Ask counts one more who is told to ask, and returns the number.
+// Ask counts one more prober, and returns its number.
 func (c *Course) Ask() (session int) {
 	c.Session++
 	return c.Session
 }
 
-// Hear takes in what probes say, and tells whether that is news. In During a
-// probe that was lost stays lost, whatever is said later.
-func (c *Course) Hear(spec v1beta1.SteadyState, told contract.ProbeTransition) (news bool) {
-	if c.Phase == "" || told.Phase != c.Phase {
+// Receive applies the reports of probes, and returns whether they changed anything. In
+// During a probe that was lost stays lost, whatever is reported later.
+func (c *Course) Receive(spec v1beta1.SteadyState, transition contract.ProbeTransition) (changed bool) {
+	if c.Phase == "" || transition.Phase != c.Phase {
 		return false
 	}
-	newer := told.NewerThan(c.HeardSession, c.HeardSeq)
+	newer := transition.NewerThan(c.LastSession, c.LastSeq)
 	if newer {
-		c.HeardSession, c.HeardSeq = told.Session, told.Seq
+		c.LastSession, c.LastSeq = transition.Session, transition.Seq
 	}
-	for _, said := range told.Probes {
-		i := slices.IndexFunc(spec.Probes, func(p v1beta1.Probe) bool { return p.Name == said.Name })
+	for _, report := range transition.Probes {
+		i := slices.IndexFunc(spec.Probes, func(p v1beta1.Probe) bool { return p.Name == report.Name })
 		if i < 0 || i >= len(c.Probes) || !slices.Contains(spec.Probes[i].Phases, c.Phase) {
 			continue
 		}
 		if newer {
-			news = c.Probes[i].hear(said) || news
+			changed = c.Probes[i].update(report) || changed
 			if c.Phase == v1beta1.ProbeDuring {
-				news = c.Probes[i].compare(said) || news
+				changed = c.Probes[i].compare(report) || changed
 			}
 		}
-		if c.Phase == v1beta1.ProbeDuring { // also what is heard late
-			news = c.Probes[i].shows(said) || news
+		if c.Phase == v1beta1.ProbeDuring { // also reports that arrive late
+			changed = c.Probes[i].shows(report) || changed
 		}
 	}
-	return news
+	return changed
 }
 
-func (p *Probe) hear(said contract.ProbeReport) (news bool) {
-	answered := p.Spoke && p.Said.Heard
-	news = !p.Spoke || p.Said.State != said.State || p.Said.Text != said.Text || p.Said.Failing != said.Failing || p.Said.Targets != said.Targets
-	p.Said, p.Spoke = said, true
-	p.Said.Heard = said.Heard || answered
-	return news
+func (p *Probe) update(report contract.ProbeReport) (changed bool) {
+	answered := p.Reported && p.Last.Answered
+	changed = !p.Reported || p.Last.State != report.State || p.Last.Text != report.Text || p.Last.Failing != report.Failing || p.Last.Targets != report.Targets
+	p.Last, p.Reported = report, true
+	p.Last.Answered = report.Answered || answered
+	return changed
 }
 
-// compare notes a comparison, and tells whether it is news.
-func (p *Probe) compare(said contract.ProbeReport) (news bool) {
-	if said.Comparison == nil {
+// compare notes a comparison, and returns whether it changed.
+func (p *Probe) compare(report contract.ProbeReport) (changed bool) {
+	if report.Comparison == nil {
 		return false
 	}
-	news = p.Compared == nil || *p.Compared != *said.Comparison
-	p.Compared = said.Comparison
-	return news
+	changed = p.Compared == nil || *p.Compared != *report.Comparison
+	p.Compared = report.Comparison
+	return changed
 }
 
-// CompareAtEnd notes what a prober of During said in its last word, which comes
-// when that phase is over.
+// CompareAtEnd notes the final reports of a prober of During, which arrive when that
+// phase is over.
 func (c *Course) CompareAtEnd(reports []contract.ProbeReport) {
-	for _, said := range reports {
+	for _, report := range reports {
 		for i := range c.Probes {
-			if c.Probes[i].Name == said.Name {
-				c.Probes[i].compare(said)
+			if c.Probes[i].Name == report.Name {
+				c.Probes[i].compare(report)
 			}
 		}
 	}
 }
 
-// KeepCompared lets the prober of a new run count from nothing.
+// KeepCompared lets the prober of a new run count from zero.
 func (c *Course) KeepCompared() {
 	for i := range c.Probes {
 		if all := c.Probes[i].comparison(); all != nil {
@@ -182,7 +180,7 @@ func (c *Course) KeepCompared() {
 	}
 }
 
-// comparison is that of all runs; nil for none.
+// comparison is the comparison over all runs; nil for none.
 func (p *Probe) comparison() *contract.Comparison {
 	if p.Compared == nil || p.Past == nil {
 		return cmp.Or(p.Compared, p.Past)
@@ -193,20 +191,20 @@ func (p *Probe) comparison() *contract.Comparison {
 	}
 }
 
-// shows notes what a probe shows in During by what it says.
-func (p *Probe) shows(said contract.ProbeReport) (news bool) {
-	switch said.State {
+// shows notes the finding that a report means in During.
+func (p *Probe) shows(report contract.ProbeReport) (changed bool) {
+	switch report.State {
 	case v1beta1.ProbeFailure:
-		return p.find(v1beta1.ProbeDuring, Lost, said.Text)
+		return p.find(v1beta1.ProbeDuring, Lost, report.Text)
 	case v1beta1.ProbeUnknown:
-		return p.find(v1beta1.ProbeDuring, Blind, said.Text)
+		return p.find(v1beta1.ProbeDuring, Blind, report.Text)
 	}
 	return false
 }
 
-// find notes a finding, and tells whether it is news. One that was Lost stays so,
-// and one that was Blind is not Steady any more.
-func (p *Probe) find(phase v1beta1.ProbePhase, finding Finding, why string) (news bool) {
+// find notes a finding, and returns whether it changed. Lost stays so, and Blind does not
+// become Steady any more.
+func (p *Probe) find(phase v1beta1.ProbePhase, finding Finding, why string) (changed bool) {
 	found := p.Findings.of(phase)
 	if *found == finding || *found == Lost || *found == Blind && finding != Lost {
 		return false
@@ -222,10 +220,10 @@ func (p *Probe) find(phase v1beta1.ProbePhase, finding Finding, why string) (new
 	return true
 }
 
-// noProgramRuns is what a person learns of a probe of which no word has come.
+// noProgramRuns is the reason for a probe without any report.
 const noProgramRuns = "no program runs it; see that the Deployment squall-probes runs"
 
-// ProberLost notes that nobody has asked for longer than the limit.
+// ProberLost notes that no prober reported for longer than the limit.
 func (c *Course) ProberLost(spec v1beta1.SteadyState) {
 	for i, probe := range spec.Probes {
 		if i < len(c.Probes) && c.Phase == v1beta1.ProbeDuring && slices.Contains(probe.Phases, c.Phase) {
@@ -234,16 +232,16 @@ func (c *Course) ProberLost(spec v1beta1.SteadyState) {
 	}
 }
 
-// Asking is true once every probe of the phase has said something: it is being
-// asked. Nothing is injected before that is so of phase During.
+// Asking is true once there is a report of every probe of the phase: a prober asks it.
+// Nothing is injected before that is true for phase During.
 func (c *Course) Asking(spec v1beta1.SteadyState) bool {
-	return c.all(spec, func(p Probe) bool { return p.Spoke })
+	return c.all(spec, func(p Probe) bool { return p.Reported })
 }
 
-// Reached is true while every probe of the phase succeeds: in Before that opens
-// the gate, in After all is as it was.
+// Reached is true while every probe of the phase succeeds. In Before that opens the gate,
+// in After the steady state is back.
 func (c *Course) Reached(spec v1beta1.SteadyState) bool {
-	return c.all(spec, func(p Probe) bool { return p.Spoke && p.Said.State == v1beta1.ProbeSuccess })
+	return c.all(spec, func(p Probe) bool { return p.Reported && p.Last.State == v1beta1.ProbeSuccess })
 }
 
 func (c *Course) all(spec v1beta1.SteadyState, is func(Probe) bool) bool {
@@ -255,9 +253,8 @@ func (c *Course) all(spec v1beta1.SteadyState, is func(Probe) bool) bool {
 	return true
 }
 
-// End ends the phase. timeUp says that it ended because its time was over: what
-// was not reached by then is lost. A phase that was cut short shows of a probe
-// only what is sure.
+// End ends the phase. timeUp is true when its time was over: what was not reached by then
+// is lost. If a phase was cut short, only certain findings are noted.
 func (c *Course) End(spec v1beta1.SteadyState, timeUp bool) {
 	for i, probe := range spec.Probes {
 		if i >= len(c.Probes) || !slices.Contains(probe.Phases, c.Phase) {
@@ -265,8 +262,8 @@ func (c *Course) End(spec v1beta1.SteadyState, timeUp bool) {
 		}
 		p := &c.Probes[i]
 		if finding := p.atEnd(c.Phase, timeUp); finding != None {
-			why := p.Said.Text
-			if finding == Blind && !p.Spoke {
+			why := p.Last.Text
+			if finding == Blind && !p.Reported {
 				why = noProgramRuns
 			}
 			p.find(c.Phase, finding, why)
@@ -276,16 +273,16 @@ func (c *Course) End(spec v1beta1.SteadyState, timeUp bool) {
 	c.Phase = ""
 }
 
-// atEnd is what a probe has shown when a phase ends.
+// atEnd is the finding when a phase ends.
 func (p *Probe) atEnd(phase v1beta1.ProbePhase, timeUp bool) Finding {
-	answered := p.Spoke && p.Said.Heard
+	answered := p.Reported && p.Last.Answered
 	switch {
 	case phase == v1beta1.ProbeDuring:
 		if answered {
 			return Steady
 		}
 		return None
-	case p.Spoke && p.Said.State == v1beta1.ProbeSuccess:
+	case p.Reported && p.Last.State == v1beta1.ProbeSuccess:
 		return Steady
 	case !timeUp:
 		return None
@@ -295,8 +292,7 @@ func (p *Probe) atEnd(phase v1beta1.ProbePhase, timeUp bool) Finding {
 	return Blind
 }
 
-// AbortedBy is the first probe for which the disruption has to end, and why; nil
-// if there is none.
+// AbortedBy is the first probe that makes the disruption end; nil if there is none.
 func (c *Course) AbortedBy(spec v1beta1.SteadyState) *Probe {
 	for i, probe := range spec.Probes {
 		if i < len(c.Probes) && during(c.Probes[i].Findings.During, probe.OnFailure, spec.OnProberLost) == v1beta1.VerdictAborted {
@@ -306,10 +302,10 @@ func (c *Course) AbortedBy(spec v1beta1.SteadyState) *Probe {
 	return nil
 }
 
-// Worst is the worst that phase During has shown.
+// Worst is the worst result of phase During.
 type Worst string
 
-// What phase During may have shown, from the least to the worst.
+// Results of phase During, from the least to the worst.
 const (
 	Nothing       Worst = ""
 	BlindRecorded Worst = "BlindRecorded"
@@ -318,8 +314,8 @@ const (
 	LostAborted   Worst = "LostAborted"
 )
 
-// Worst is the worst that phase During has shown so far, and which probe has, in a
-// sentence.
+// Worst is the worst result of phase During so far, and a sentence about the probe that
+// has it.
 func (c *Course) Worst(spec v1beta1.SteadyState) (worst Worst, sentence string) {
 	order := []Worst{Nothing, BlindRecorded, LostRecorded, BlindAborted, LostAborted}
 	for i, probe := range spec.Probes {
@@ -340,8 +336,8 @@ func (c *Course) Worst(spec v1beta1.SteadyState) (worst Worst, sentence string) 
 	return worst, sentence
 }
 
-// Verdict is that of the disruption: the worst of its probes'. That all were steady
-// shows nothing unless every target was injected.
+// Verdict is the verdict on the disruption: the worst of its probes'. Steady probes prove
+// nothing unless every target was injected.
 func (c *Course) Verdict(spec v1beta1.SteadyState) v1beta1.Verdict {
 	verdict := c.ofProbes(spec)
 	if verdict == v1beta1.VerdictPassed && !c.Injected {
@@ -358,7 +354,7 @@ func (c *Course) ofProbes(spec v1beta1.SteadyState) v1beta1.Verdict {
 	return WorstOf(verdicts...)
 }
 
-// VerdictOf is that of probe i of the spec.
+// VerdictOf is the verdict on probe i of the spec.
 func (c *Course) VerdictOf(spec v1beta1.SteadyState, i int) v1beta1.Verdict {
 	var findings Findings
 	if i < len(c.Probes) {

@@ -24,18 +24,18 @@ func two(onProberLost v1beta1.ProbeOnFailure) v1beta1.SteadyState {
 	}}.WithDefaults()
 }
 
-// said is what one probe says so many seconds after noon.
-func said(probe string, state v1beta1.ProbeState, seconds int, text string) contract.ProbeReport {
-	return contract.ProbeReport{Name: probe, State: state, Since: noon.Add(time.Duration(seconds) * time.Second), Heard: text != "", Text: text}
+// reported is the report of one probe, so many seconds after noon.
+func reported(probe string, state v1beta1.ProbeState, seconds int, text string) contract.ProbeReport {
+	return contract.ProbeReport{Name: probe, State: state, Since: noon.Add(time.Duration(seconds) * time.Second), Answered: text != "", Text: text}
 }
 
-// transition is what a prober tells, numbered by the latest second in it.
+// transition is what a prober sends, numbered by the latest second in it.
 func transition(phase v1beta1.ProbePhase, all ...contract.ProbeReport) contract.ProbeTransition {
-	told := contract.ProbeTransition{Phase: phase, Session: sessions[phase], Probes: all}
+	sent := contract.ProbeTransition{Phase: phase, Session: sessions[phase], Probes: all}
 	for _, one := range all {
-		told.Seq = max(told.Seq, one.Since.Unix()-noon.Unix()+1)
+		sent.Seq = max(sent.Seq, one.Since.Unix()-noon.Unix()+1)
 	}
-	return told
+	return sent
 }
 
 // sessions are those of the prober of each phase.
@@ -52,9 +52,9 @@ func end(timeUp bool) step {
 	return func(c *Course, spec v1beta1.SteadyState) { c.End(spec, timeUp) }
 }
 
-func hear(phase v1beta1.ProbePhase, all ...contract.ProbeReport) step {
+func report(phase v1beta1.ProbePhase, all ...contract.ProbeReport) step {
 	return func(c *Course, spec v1beta1.SteadyState) {
-		c.Hear(spec, transition(phase, all...))
+		c.Receive(spec, transition(phase, all...))
 	}
 }
 
@@ -62,7 +62,7 @@ func proberLost(c *Course, spec v1beta1.SteadyState) { c.ProberLost(spec) }
 
 // steady are the steps of a phase in which both probes succeed.
 func steady(phase v1beta1.ProbePhase) []step {
-	return []step{begin(phase), hear(phase, said("shop", v1beta1.ProbeSuccess, 1, "status 200"), said("slow", v1beta1.ProbeSuccess, 1, "status 200")), end(false)}
+	return []step{begin(phase), report(phase, reported("shop", v1beta1.ProbeSuccess, 1, "status 200"), reported("slow", v1beta1.ProbeSuccess, 1, "status 200")), end(false)}
 }
 
 func steps(parts ...[]step) (all []step) {
@@ -90,43 +90,43 @@ func TestCourse(t *testing.T) {
 		{name: "steady all the time, and not every target was injected", steps: steps(steady(before), steady(in), steady(after)), spared: true,
 			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: every probe was steady, but not every target was injected before the end."},
 		{name: "not back, and not every target was injected", spared: true,
-			steps: steps(steady(before), steady(in), []step{begin(after), hear(after, said("shop", success, 9, "status 200"), said("slow", failure, 9, "status 503")), end(true)}),
+			steps: steps(steady(before), steady(in), []step{begin(after), report(after, reported("shop", success, 9, "status 200"), reported("slow", failure, 9, "status 503")), end(true)}),
 			want:  v1beta1.VerdictFailed, summary: "Failed: probe slow did not come back in time: status 503."},
 		{name: "nothing ever happened", want: v1beta1.VerdictInconclusive,
 			summary: "Inconclusive: probe shop was not steady yet when the gate was left."},
-		{name: "the gate's time is over", steps: []step{begin(before), hear(before, said("shop", success, 1, "status 200"), said("slow", failure, 1, "status 503")), end(true)},
+		{name: "the gate's time is over", steps: []step{begin(before), report(before, reported("shop", success, 1, "status 200"), reported("slow", failure, 1, "status 503")), end(true)},
 			want: v1beta1.VerdictFailed, summary: "Failed: probe slow was not steady before: status 503."},
-		{name: "the gate's time is over and nobody could ask", steps: []step{begin(before), hear(before, said("shop", success, 1, "status 200"), said("slow", failure, 1, "")), end(true)},
+		{name: "the gate's time is over and nobody could ask", steps: []step{begin(before), report(before, reported("shop", success, 1, "status 200"), reported("slow", failure, 1, "")), end(true)},
 			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe slow could not be asked before."},
-		{name: "deleted in the gate", steps: []step{begin(before), hear(before, said("shop", failure, 1, "status 503")), end(false)},
+		{name: "deleted in the gate", steps: []step{begin(before), report(before, reported("shop", failure, 1, "status 503")), end(false)},
 			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop was not steady yet when the gate was left."},
-		{name: "lost", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", failure, 9, "status 503")), end(false)}, steady(after)),
+		{name: "lost", steps: steps(steady(before), []step{begin(in), report(in, reported("shop", failure, 9, "status 503")), end(false)}, steady(after)),
 			want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop was lost: status 503."},
-		{name: "lost, and later all is well", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", failure, 9, "status 503")), hear(in, said("shop", success, 20, "status 200")), end(false)}, steady(after)),
+		{name: "lost, and later all is well", steps: steps(steady(before), []step{begin(in), report(in, reported("shop", failure, 9, "status 503")), report(in, reported("shop", success, 20, "status 200")), end(false)}, steady(after)),
 			want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop was lost: status 503."},
-		{name: "lost, and heard of it late", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", success, 9, "status 200")), hear(in, said("shop", failure, 3, "status 503")), end(false)}, steady(after)),
+		{name: "lost, and heard of it late", steps: steps(steady(before), []step{begin(in), report(in, reported("shop", success, 9, "status 200")), report(in, reported("shop", failure, 3, "status 503")), end(false)}, steady(after)),
 			want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop was lost: status 503."},
-		{name: "lost, of the phase before", steps: steps(steady(before), []step{begin(in), hear(before, said("shop", failure, 9, "status 503"))}, steady(in), steady(after)),
+		{name: "lost, of the phase before", steps: steps(steady(before), []step{begin(in), report(before, reported("shop", failure, 9, "status 503"))}, steady(in), steady(after)),
 			want: v1beta1.VerdictPassed, summary: "Passed: every probe was steady in each of its phases."},
-		{name: "lost and recorded", steps: steps(steady(before), []step{begin(in), hear(in, said("slow", failure, 9, "status 503")), end(false)}, steady(after)),
+		{name: "lost and recorded", steps: steps(steady(before), []step{begin(in), report(in, reported("slow", failure, 9, "status 503")), end(false)}, steady(after)),
 			want: v1beta1.VerdictFailed, summary: "Failed: probe slow was lost: status 503."},
-		{name: "lost and recorded, and lost again after", steps: steps(steady(before), []step{begin(in), hear(in, said("slow", failure, 9, "status 503")), end(false), begin(after), hear(after, said("slow", failure, 30, "status 504")), end(true)}),
+		{name: "lost and recorded, and lost again after", steps: steps(steady(before), []step{begin(in), report(in, reported("slow", failure, 9, "status 503")), end(false), begin(after), report(after, reported("slow", failure, 30, "status 504")), end(true)}),
 			want: v1beta1.VerdictFailed, summary: "Failed: probe slow was lost: status 503."},
-		{name: "not back", steps: steps(steady(before), steady(in), []step{begin(after), hear(after, said("shop", success, 9, "status 200"), said("slow", failure, 9, "status 503")), end(true)}),
+		{name: "not back", steps: steps(steady(before), steady(in), []step{begin(after), report(after, reported("shop", success, 9, "status 200"), reported("slow", failure, 9, "status 503")), end(true)}),
 			want: v1beta1.VerdictFailed, summary: "Failed: probe slow did not come back in time: status 503."},
-		{name: "back, and the phase is cut short", steps: steps(steady(before), steady(in), []step{begin(after), hear(after, said("shop", success, 9, "status 200"), said("slow", success, 9, "status 200")), end(false)}),
+		{name: "back, and the phase is cut short", steps: steps(steady(before), steady(in), []step{begin(after), report(after, reported("shop", success, 9, "status 200"), reported("slow", success, 9, "status 200")), end(false)}),
 			want: v1beta1.VerdictPassed, summary: "Passed: every probe was steady in each of its phases."},
 		{name: "deleted: there is no After", steps: steps(steady(before), steady(in)),
 			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop was not asked after."},
-		{name: "ended before any answer", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", success, 9, ""), said("slow", success, 9, "")), end(false)}, steady(after)),
+		{name: "ended before any answer", steps: steps(steady(before), []step{begin(in), report(in, reported("shop", success, 9, ""), reported("slow", success, 9, "")), end(false)}, steady(after)),
 			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop gave no answer meanwhile."},
-		{name: "one could not be asked", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", unknown, 9, "no server")), end(false)}, steady(after)),
+		{name: "one could not be asked", steps: steps(steady(before), []step{begin(in), report(in, reported("shop", unknown, 9, "no server")), end(false)}, steady(after)),
 			onProberLost: abort, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop could not be asked for too long: no server."},
 		{name: "nobody could ask", steps: steps(steady(before), []step{begin(in), proberLost, end(false)}, steady(after)),
 			onProberLost: abort, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop could not be asked for too long: no program runs it; see that the Deployment squall-probes runs."},
-		{name: "nobody could ask, recorded, and asked again later", steps: steps(steady(before), []step{begin(in), proberLost, hear(in, said("shop", success, 99, "status 200")), end(false)}, steady(after)),
+		{name: "nobody could ask, recorded, and asked again later", steps: steps(steady(before), []step{begin(in), proberLost, report(in, reported("shop", success, 99, "status 200")), end(false)}, steady(after)),
 			onProberLost: record, want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop could not be asked for too long: no program runs it; see that the Deployment squall-probes runs."},
-		{name: "nobody could ask, recorded, and lost later", steps: steps(steady(before), []step{begin(in), proberLost, hear(in, said("shop", failure, 99, "status 503")), end(false)}, steady(after)),
+		{name: "nobody could ask, recorded, and lost later", steps: steps(steady(before), []step{begin(in), proberLost, report(in, reported("shop", failure, 99, "status 503")), end(false)}, steady(after)),
 			onProberLost: record, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop was lost: status 503."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestCourse(t *testing.T) {
 			for _, do := range test.steps {
 				do(&once, spec)
 				do(&twice, spec)
-				do(&twice, spec) // whatever is told twice is told once
+				do(&twice, spec) // a repeated report counts once
 				twice = carried(t, twice)
 			}
 			if got := once.Verdict(spec); got != test.want {
@@ -174,10 +174,10 @@ func TestTheGateOpensWhenAllSucceed(t *testing.T) {
 	var c Course
 	c.Begin(spec, before, noon)
 	for _, step := range []struct {
-		probe      string
-		state      v1beta1.ProbeState
-		at         int
-		open, news bool
+		probe         string
+		state         v1beta1.ProbeState
+		at            int
+		open, changed bool
 	}{
 		{"shop", v1beta1.ProbeFailure, 1, false, true},
 		{"shop", v1beta1.ProbeSuccess, 5, false, true},
@@ -189,29 +189,29 @@ func TestTheGateOpensWhenAllSucceed(t *testing.T) {
 		{"shop", v1beta1.ProbeSuccess, 9, true, true},
 		{"shop", v1beta1.ProbeSuccess, 9, true, false},
 	} {
-		news := c.Hear(spec, transition(before, said(step.probe, step.state, step.at, "an answer")))
-		if got := c.Reached(spec); got != step.open || news != step.news {
-			t.Fatalf("%+v: open %t, news %t", step, got, news)
+		changed := c.Receive(spec, transition(before, reported(step.probe, step.state, step.at, "an answer")))
+		if got := c.Reached(spec); got != step.open || changed != step.changed {
+			t.Fatalf("%+v: open %t, changed %t", step, got, changed)
 		}
 	}
 }
 
-// What is asked of a phase before anything is known: nothing opens the gate but
-// answers, and nobody is guarded by who has not begun to ask.
-func TestWhatNobodySaidYet(t *testing.T) {
+// Before the first report nothing opens the gate, and nothing is guarded: both need
+// answers.
+func TestNothingOpensBeforeTheFirstReport(t *testing.T) {
 	spec := two(v1beta1.ProbeAbort)
 	var c Course
 	c.Begin(spec, before, noon)
 	if c.Reached(spec) || c.Asking(spec) {
 		t.Errorf("reached %t, asking %t before anything was said", c.Reached(spec), c.Asking(spec))
 	}
-	c.Hear(spec, transition(before, said("shop", v1beta1.ProbeSuccess, 1, "x"), said("slow", v1beta1.ProbeSuccess, 1, "x")))
+	c.Receive(spec, transition(before, reported("shop", v1beta1.ProbeSuccess, 1, "x"), reported("slow", v1beta1.ProbeSuccess, 1, "x")))
 	c.End(spec, false)
 	c.Begin(spec, in, noon.Add(time.Minute))
 	if c.Reached(spec) || c.Asking(spec) {
 		t.Errorf("reached %t, asking %t by what was said in another phase", c.Reached(spec), c.Asking(spec))
 	}
-	c.Hear(spec, transition(in, said("shop", v1beta1.ProbeSuccess, 0, ""), said("slow", v1beta1.ProbeSuccess, 0, "")))
+	c.Receive(spec, transition(in, reported("shop", v1beta1.ProbeSuccess, 0, ""), reported("slow", v1beta1.ProbeSuccess, 0, "")))
 	if !c.Asking(spec) {
 		t.Error("all have said that they are asked, whatever the clock was before")
 	}
@@ -232,8 +232,8 @@ func TestAPhaseWithoutProbesIsReached(t *testing.T) {
 	}
 }
 
-// A sentence that names who is waited for names somebody.
-func TestNobodyIsWaitedFor(t *testing.T) {
+// If a sentence names the probes that the gate waits for, there are some.
+func TestWaitedForProbesAreNamed(t *testing.T) {
 	for _, test := range []struct {
 		phase v1beta1.ProbePhase
 		want  string
@@ -247,7 +247,7 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 				spec.Probes[0].Phases, spec.Probes[1].Phases = phases, phases
 				var c Course
 				c.Begin(spec, test.phase, noon)
-				c.Hear(spec, transition(test.phase, said("shop", v1beta1.ProbeSuccess, 1, "x"), said("slow", v1beta1.ProbeSuccess, 1, "x")))
+				c.Receive(spec, transition(test.phase, reported("shop", v1beta1.ProbeSuccess, 1, "x"), reported("slow", v1beta1.ProbeSuccess, 1, "x")))
 				if got := c.Summary(spec, false); got != test.want {
 					t.Errorf("Summary = %q, want %q", got, test.want)
 				}
@@ -257,11 +257,11 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 }
 
 // rule P18
-func TestStatusAndTableSayTheSame(t *testing.T) {
+func TestStatusAndTableAgree(t *testing.T) {
 	spec := two(v1beta1.ProbeRecord)
 	var c Course
-	for _, do := range steps(steady(before), []step{begin(in), hear(in, contract.ProbeReport{
-		Name: "slow", State: v1beta1.ProbeFailure, Since: noon.Add(9 * time.Second), Heard: true, Text: "status 503", Targets: 3, Failing: 1, FailingTargets: []string{"web-1"}})}) {
+	for _, do := range steps(steady(before), []step{begin(in), report(in, contract.ProbeReport{
+		Name: "slow", State: v1beta1.ProbeFailure, Since: noon.Add(9 * time.Second), Answered: true, Text: "status 503", Targets: 3, Failing: 1, FailingTargets: []string{"web-1"}})}) {
 		do(&c, spec)
 	}
 	status := c.Status(spec, false, noon)

@@ -9,9 +9,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// OfProbe is the verdict of one probe, with its defaults. onProberLost is what
-// follows where nobody can ask. A phase that the probe does not ask in counts for
-// nothing (rule P15).
+// OfProbe is the verdict on one probe, with its defaults. onProberLost decides about
+// findings that are Blind. A phase in which the probe is not asked counts for nothing
+// (rule P15).
 func OfProbe(probe v1beta1.Probe, onProberLost v1beta1.ProbeOnFailure, found Findings) v1beta1.Verdict {
 	asks := func(phase v1beta1.ProbePhase) bool { return slices.Contains(probe.Phases, phase) }
 	var verdicts []v1beta1.Verdict
@@ -58,9 +58,9 @@ func outside(finding Finding) v1beta1.Verdict {
 	return v1beta1.VerdictInconclusive
 }
 
-// WorstOf is the worst of verdicts: of the probes of a disruption, of the disruptions of a
-// step, of the steps of a scenario. Passed if there are none. A verdict that is known to
-// be bad weighs more than one that is not known.
+// WorstOf is the worst of verdicts: of the probes of a disruption, of the disruptions of
+// a step, of the steps of a scenario. Passed if there are none. A verdict that is known
+// to be bad weighs more than one that is not known.
 func WorstOf(verdicts ...v1beta1.Verdict) v1beta1.Verdict {
 	for _, worst := range []v1beta1.Verdict{v1beta1.VerdictAborted, v1beta1.VerdictFailed, v1beta1.VerdictInconclusive} {
 		if slices.Contains(verdicts, worst) {

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Status is the course as status shows it. over is true when nothing more will be
-// learned; at is when it was.
+// Status is the course in the form of status. over is true for the last status; at is its
+// time.
 func (c *Course) Status(spec v1beta1.SteadyState, over bool, at time.Time) v1beta1.SteadyStateStatus {
 	reported := metav1.NewMicroTime(at)
 	status := v1beta1.SteadyStateStatus{Phase: c.Phase, Summary: c.Summary(spec, over), ReportedAt: &reported}
@@ -39,12 +39,12 @@ func (c *Course) Status(spec v1beta1.SteadyState, over bool, at time.Time) v1bet
 }
 
 func (p *Probe) status() v1beta1.ProbeStatus {
-	said := p.Said
+	last := p.Last
 	status := v1beta1.ProbeStatus{
-		Name: p.Name, State: said.State, Text: said.Text, Targets: said.Targets, Failing: said.Failing, FailingTargets: said.FailingTargets,
+		Name: p.Name, State: last.State, Text: last.Text, Targets: last.Targets, Failing: last.Failing, FailingTargets: last.FailingTargets,
 	}
-	if !said.Since.IsZero() {
-		since := metav1.NewTime(said.Since)
+	if !last.Since.IsZero() {
+		since := metav1.NewTime(last.Since)
 		status.Since = &since
 	}
 	if all := p.comparison(); all != nil && all.Targets.Count() > 0 && all.Control.Count() > 0 {
@@ -57,8 +57,8 @@ func (p *Probe) status() v1beta1.ProbeStatus {
 	return status
 }
 
-// compared says how targets and control group differ, or why nobody knows; empty
-// without a control group.
+// compared describes how targets and control group differ, or why that is not known;
+// empty without a control group.
 func (c *Course) compared() string {
 	switch {
 	case c.Control == nil:
@@ -79,7 +79,7 @@ func (c *Course) compared() string {
 	return b.String()
 }
 
-// Summary says in a sentence how it is, or, when it is over, how it was.
+// Summary describes the steady state in a sentence: now, or the result when it is over.
 func (c *Course) Summary(spec v1beta1.SteadyState, over bool) string {
 	switch {
 	case over:
@@ -111,14 +111,14 @@ func (c *Course) Summary(spec v1beta1.SteadyState, over bool) string {
 // waitedFor names the probes of the phase that do not succeed yet.
 func (c *Course) waitedFor(spec v1beta1.SteadyState) (names []string) {
 	for i, probe := range spec.Probes {
-		if i < len(c.Probes) && slices.Contains(probe.Phases, c.Phase) && (!c.Probes[i].Spoke || c.Probes[i].Said.State != v1beta1.ProbeSuccess) {
+		if i < len(c.Probes) && slices.Contains(probe.Phases, c.Phase) && (!c.Probes[i].Reported || c.Probes[i].Last.State != v1beta1.ProbeSuccess) {
 			names = append(names, probe.Name)
 		}
 	}
 	return names
 }
 
-// lost names the probes that were lost in During, or could not be asked.
+// lost names the probes that were lost or could not be asked in During.
 func (c *Course) lost(spec v1beta1.SteadyState) (names []string) {
 	for i, probe := range spec.Probes {
 		if i < len(c.Probes) && slices.Contains(probe.Phases, v1beta1.ProbeDuring) && (c.Probes[i].Findings.During == Lost || c.Probes[i].Findings.During == Blind) {
@@ -128,8 +128,7 @@ func (c *Course) lost(spec v1beta1.SteadyState) (names []string) {
 	return names
 }
 
-// WhyAborted says which probe ends the disruption, and why. It is empty if none
-// does.
+// WhyAborted describes which probe ends the disruption, and why; empty if none does.
 func (c *Course) WhyAborted(spec v1beta1.SteadyState) string {
 	probe := c.AbortedBy(spec)
 	if probe == nil {
@@ -138,7 +137,7 @@ func (c *Course) WhyAborted(spec v1beta1.SteadyState) string {
 	return probe.sentence(v1beta1.ProbeDuring)
 }
 
-// WhyClosed says which probe keeps the gate closed, and why.
+// WhyClosed describes which probe keeps the gate closed, and why.
 func (c *Course) WhyClosed(spec v1beta1.SteadyState) string {
 	for i, probe := range spec.Probes {
 		if i < len(c.Probes) && slices.Contains(probe.Phases, v1beta1.ProbeBefore) && c.Probes[i].Findings.Before != Steady {
@@ -148,7 +147,7 @@ func (c *Course) WhyClosed(spec v1beta1.SteadyState) string {
 	return ""
 }
 
-// WhyNotBack says which probe did not come back after, and why.
+// WhyNotBack describes which probe did not succeed in After, and why.
 func (c *Course) WhyNotBack(spec v1beta1.SteadyState) string {
 	for i, probe := range spec.Probes {
 		if i < len(c.Probes) && slices.Contains(probe.Phases, v1beta1.ProbeAfter) && c.Probes[i].Findings.After != Steady {
@@ -158,8 +157,8 @@ func (c *Course) WhyNotBack(spec v1beta1.SteadyState) string {
 	return ""
 }
 
-// conclusion says which verdict it is, and for which probe: rather for one that
-// showed something than for one that did not come to it.
+// conclusion is the verdict with the probe that caused it. A probe with a finding is
+// preferred to one without.
 func (c *Course) conclusion(spec v1beta1.SteadyState) string {
 	verdict := c.Verdict(spec)
 	if verdict == v1beta1.VerdictPassed {
@@ -186,14 +185,14 @@ func (c *Course) conclusion(spec v1beta1.SteadyState) string {
 	return string(verdict) + "."
 }
 
-// findings say what a finding means in a phase, of a probe.
+// findings are the texts for a finding in a phase.
 var findings = map[v1beta1.ProbePhase]map[Finding]string{
 	v1beta1.ProbeBefore: {Lost: "was not steady before", Blind: "could not be asked before", None: "was not steady yet when the gate was left", Steady: "was steady before"},
 	v1beta1.ProbeDuring: {Lost: "was lost", Blind: "could not be asked for too long", None: "gave no answer meanwhile", Steady: "stayed steady"},
 	v1beta1.ProbeAfter:  {Lost: "did not come back in time", Blind: "could not be asked after", None: "was not asked after", Steady: "is steady again"},
 }
 
-// sentence says what a probe has shown in a phase, and why.
+// sentence describes the finding of a probe in a phase, and why.
 func (p *Probe) sentence(phase v1beta1.ProbePhase) string {
 	finding := *p.Findings.of(phase)
 	text := fmt.Sprintf("probe %s %s", p.Name, findings[phase][finding])
@@ -203,24 +202,24 @@ func (p *Probe) sentence(phase v1beta1.ProbePhase) string {
 	return text
 }
 
-// Table is a row for each probe, for the page that a person reads: its name, what
-// it says, what it has shown Before, During and After, and the text that goes
-// with that.
+// Table is a row for each probe, for the page that a person reads. Its columns are the
+// name, the state, the findings Before, During and After, and the text that goes with
+// them.
 func (c *Course) Table(spec v1beta1.SteadyState) (rows [][6]string) {
 	for i, probe := range spec.Probes {
 		row := [6]string{probe.Name, "-", "-", "-", "-", ""}
 		if i < len(c.Probes) {
 			known := c.Probes[i]
-			if known.Said.State != "" {
-				row[1] = string(known.Said.State)
+			if known.Last.State != "" {
+				row[1] = string(known.Last.State)
 			}
-			if known.Said.Failing > 0 {
-				row[1] += fmt.Sprintf(" (%d of %d targets)", known.Said.Failing, known.Said.Targets)
+			if known.Last.Failing > 0 {
+				row[1] += fmt.Sprintf(" (%d of %d targets)", known.Last.Failing, known.Last.Targets)
 			}
 			for column, phase := range []v1beta1.ProbePhase{v1beta1.ProbeBefore, v1beta1.ProbeDuring, v1beta1.ProbeAfter} {
 				row[2+column] = c.cell(&known, probe, phase)
 			}
-			row[5] = known.Said.Text
+			row[5] = known.Last.Text
 		}
 		rows = append(rows, row)
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// about says which workflow a span is of, by the names that Temporal's SDKs have
-// for it, and which disruption.
+// about names the workflow of a span, with the attributes of Temporal's SDKs, and its
+// disruption.
 func about(id, run string) []attribute.KeyValue {
-	said := []attribute.KeyValue{attribute.String("temporalWorkflowID", id)}
+	all := []attribute.KeyValue{attribute.String("temporalWorkflowID", id)}
 	if run != "" {
-		said = append(said, attribute.String("temporalRunID", run))
+		all = append(all, attribute.String("temporalRunID", run))
 	}
 	if ref, found := disruptionOf(id); found {
-		said = append(said, attribute.String("squall.disruption.namespace", ref.Namespace),
+		all = append(all, attribute.String("squall.disruption.namespace", ref.Namespace),
 			attribute.String("squall.disruption.name", ref.Name), attribute.String("squall.disruption.uid", string(ref.UID)))
 	}
-	return said
+	return all
 }
 
-// kinds are those that a workflow's search attributes say.
+// kinds are the faults in a workflow's search attributes.
 func kinds(of temporal.SearchAttributes) []attribute.KeyValue {
 	names, known := of.GetKeywordList(temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds))
 	if !known {
@@ -37,9 +37,9 @@ func kinds(of temporal.SearchAttributes) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.StringSlice("squall.disruption.kinds", names)}
 }
 
-// counts are the numbers of a result, and how long its lists are. Texts are left
-// out: a probe's answer may be among them, and a secret in that.
-func counts(result any) (said []attribute.KeyValue) {
+// counts are the numbers of a result, and how long its lists are. Texts are left out: a
+// probe's answer may be among them, and a secret in that.
+func counts(result any) (all []attribute.KeyValue) {
 	value := reflect.Indirect(reflect.ValueOf(result))
 	if value.IsValid() && value.CanInt() {
 		return []attribute.KeyValue{attribute.Int64("squall.result", value.Int())}
@@ -54,16 +54,16 @@ func counts(result any) (said []attribute.KeyValue) {
 		}
 		switch field := value.Field(i); field.Kind() {
 		case reflect.Int, reflect.Int32, reflect.Int64:
-			said = append(said, attribute.Int64("squall.result."+name, field.Int()))
+			all = append(all, attribute.Int64("squall.result."+name, field.Int()))
 		case reflect.Slice:
-			said = append(said, attribute.Int("squall.result."+name, field.Len()))
+			all = append(all, attribute.Int("squall.result."+name, field.Len()))
 		}
 	}
-	return said
+	return all
 }
 
-// failed marks a span with the type of err. What it says is left out, as are
-// texts of results. A new run is no failure.
+// failed marks a span with the type of err. Its text is left out, as are texts of
+// results. A new run is no failure.
 func failed(span trace.Span, err error) {
 	if err == nil || workflow.IsContinueAsNewError(err) {
 		return
@@ -76,7 +76,7 @@ func failed(span trace.Span, err error) {
 	span.SetStatus(codes.Error, kind)
 }
 
-// waits is true of an attempt that failed only to be made again later.
+// waits is true for an attempt that failed only to be repeated later.
 func waits(err error) bool {
 	application, is := errors.AsType[*temporal.ApplicationError](err)
 	return is && application.Category() == temporal.ApplicationErrorCategoryBenign

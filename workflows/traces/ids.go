@@ -20,7 +20,7 @@ import (
 // disruptionOf is the disruption that a workflow is for: its own, or that of a
 // notification.
 func disruptionOf(workflow string) (ref v1beta1.DisruptionRef, found bool) {
-	if rest, told := strings.CutPrefix(workflow, "notification/"); told {
+	if rest, ok := strings.CutPrefix(workflow, "notification/"); ok {
 		own, _ := cutLast(rest)
 		workflow = "disruption/" + own
 	}
@@ -46,7 +46,7 @@ func traceID(workflow, run string) (id trace.TraceID) {
 	return trace.TraceID(sum[:len(id)])
 }
 
-// runSpan is the span of a run of a workflow: whoever makes it again makes the same.
+// runSpan is the span of a run of a workflow: every program computes the same ID.
 func runSpan(run string) (id trace.SpanID) {
 	sum := sha256.Sum256([]byte("run " + run))
 	return trace.SpanID(sum[:len(id)])
@@ -71,7 +71,7 @@ func withIDs(ctx context.Context, ids fixed) context.Context {
 	return context.WithValue(ctx, fixedKey{}, ids)
 }
 
-// generator takes the IDs of the context, and makes up what it does not have.
+// generator takes the IDs of the context, and makes up the missing ones.
 type generator struct{}
 
 func (generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
@@ -90,8 +90,9 @@ func (generator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return ids.span
 }
 
-// share samples whole traces: all programs decide alike, from the ID. OpenTelemetry's
-// own sampler takes the ID as a random number, which a UID is not: some of its bits are fixed.
+// share samples whole traces: all programs decide alike, from the ID. OpenTelemetry's own
+// sampler takes the ID as a random number, which a UID is not: some of its bits are
+// fixed.
 type share struct {
 	ratio float64
 	below uint64

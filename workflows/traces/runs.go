@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// InterceptWorkflow is called for each workflow that is run, or read again.
+// InterceptWorkflow is called for each workflow that is run, or replayed.
 func (s *spans) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &runs{interceptor.WorkflowInboundInterceptorBase{Next: next}, s.tracer}
 }
@@ -20,9 +20,8 @@ type runs struct {
 	tracer trace.Tracer
 }
 
-// ExecuteWorkflow makes the span of a run when it ends, and not before: a run that
-// is read again because its worker went, or because somebody looks at it, ends once
-// all the same.
+// ExecuteWorkflow makes the span of a run when it ends, and not before. A run that is
+// replayed, because its worker stopped or a person reads it, still has one span.
 func (r *runs) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	result, err := r.Next.ExecuteWorkflow(ctx, in)
 	if workflow.IsReplaying(ctx) {
@@ -37,7 +36,7 @@ func (r *runs) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 	}
 	_, span := r.tracer.Start(withIDs(above, own), "RunWorkflow:"+info.WorkflowType.Name, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithTimestamp(info.WorkflowStartTime), trace.WithAttributes(about(id, info.WorkflowExecution.RunID)...))
-	// What a span says no workflow sees, so nothing depends on how it is put together.
+	// No workflow reads the attributes of a span, so nothing depends on how they are made.
 	span.SetAttributes(kinds(workflow.GetTypedSearchAttributes(ctx))...) //workflowcheck:ignore
 	span.SetAttributes(counts(result)...)                                //workflowcheck:ignore
 	failed(span, err)                                                    //workflowcheck:ignore
@@ -45,8 +44,8 @@ func (r *runs) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 	return result, err
 }
 
-// parentOf is the span of the run before this one, of the workflow that began it, or
-// of the program that did.
+// parentOf is the span of the run before this one, of the workflow that began it, or of
+// the program that began it.
 func parentOf(ctx workflow.Context, info *workflow.Info, id trace.TraceID) trace.SpanID {
 	if before := info.ContinuedExecutionRunID; before != "" {
 		if traceID(info.WorkflowExecution.ID, before) != id {
@@ -70,7 +69,7 @@ type attempts struct {
 	tracer trace.Tracer
 }
 
-// ExecuteActivity makes a span of an attempt. One that waits by failing is none.
+// ExecuteActivity makes a span of an attempt. An attempt that waits by failing has none.
 func (a *attempts) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	id, run := info.WorkflowExecution.ID, info.WorkflowExecution.RunID

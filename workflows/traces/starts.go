@@ -29,7 +29,7 @@ type starts struct {
 	tracer trace.Tracer
 }
 
-// ExecuteWorkflow makes a span of a start. One that finds the workflow there is none.
+// ExecuteWorkflow makes a span of a start. If the workflow exists already, there is none.
 func (s *starts) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExecuteWorkflowInput) (client.WorkflowRun, error) {
 	if _, found := disruptionOf(in.Options.ID); !found {
 		return s.Next.ExecuteWorkflow(ctx, in)
@@ -53,8 +53,8 @@ func (s *starts) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExec
 
 type startedKey struct{}
 
-// noteStarted keeps what Temporal answers to a start and the SDK does not say:
-// whether it started anything.
+// noteStarted keeps a field of Temporal's answer that the SDK does not return: whether
+// the call started anything.
 func noteStarted(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := call(ctx, method, request, reply, connection, options...)
 	answer, is := reply.(*workflowservice.StartWorkflowExecutionResponse)
@@ -64,8 +64,8 @@ func noteStarted(ctx context.Context, method string, request, reply any, connect
 	return err
 }
 
-// write adds the span to the header of a workflow; without room for it the
-// workflow's span has no parent.
+// write adds the span to the header of a workflow; without room for it the workflow's
+// span has no parent.
 func write(fields map[string]*common.Payload, span trace.Span) {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
@@ -75,7 +75,7 @@ func write(fields map[string]*common.Payload, span trace.Span) {
 	}
 }
 
-// read is the span that started a workflow, if it says so and is of the same trace.
+// read is the span that started a workflow, if the header has one of the same trace.
 func read(fields map[string]*common.Payload, id trace.TraceID) (parent trace.SpanID) {
 	carrier := map[string]string{}
 	if converter.GetDefaultDataConverter().FromPayload(fields[header], &carrier) != nil {

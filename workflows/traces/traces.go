@@ -1,10 +1,10 @@
-// Package traces tells an OpenTelemetry collector what became of each disruption:
-// its start, the runs of its workflow and the attempts of its activities are one
-// trace, whose ID is the Disruption's UID. IDs follow from those of Temporal, so
-// that nothing has to be carried along: histories are the same with it and
-// without, and whoever starts again goes on with the same trace.
+// Package traces sends an OpenTelemetry collector the history of each disruption. Its
+// start, the runs of its workflow and the attempts of its activities are one trace, whose
+// ID is the Disruption's UID. All IDs are computed from those of Temporal, so nothing has
+// to be carried along: histories do not change, and a program that starts again continues
+// the same trace.
 //
-// Nothing waits for the collector. What it does not take is lost, and said.
+// Nothing waits for the collector. Spans that it does not take are lost, and logged.
 package traces
 
 import (
@@ -26,26 +26,26 @@ import (
 )
 
 const (
-	// gather is how long spans wait for others to be sent with.
+	// gather is how long spans wait, so that several are sent together.
 	gather = 2 * time.Second
-	// attempt bounds one request, patience all requests for the same spans, of which
-	// later ones wait in a queue of 2048; what has no room is dropped.
+	// attempt bounds one request, patience all requests for the same spans. Later spans wait
+	// in a queue of 2048; any beyond that are dropped.
 	attempt  = 5 * time.Second
 	patience = 10 * time.Second
 	// farewell is how long an ending program sends what it has left.
 	farewell = 2 * time.Second
-	// quiet is how long nothing more is said of a collector that is away.
+	// quiet is how long no second message about an unreachable collector is logged.
 	quiet = 10 * time.Minute
 )
 
-// Tracing makes spans of what a client of Temporal and its workers do. None, a
-// nil one, makes none.
+// Tracing makes spans of the calls of a client of Temporal and its workers. A nil Tracing
+// makes none.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 }
 
-// New returns nil without an endpoint. It does not look whether anybody listens
+// New returns nil without an endpoint. It does not check whether a collector listens
 // there. service is the name of the program.
 func New(service string, s settings.Traces, logger *zap.Logger) (*Tracing, error) {
 	if s.Endpoint == "" {
@@ -70,7 +70,7 @@ func New(service string, s settings.Traces, logger *zap.Logger) (*Tracing, error
 	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/squall-chaos/squall/workflows/traces")}, nil
 }
 
-// Extend has a client, and every worker that uses it, make spans.
+// Extend makes a client, and every worker that uses it, make spans.
 func (t *Tracing) Extend(o *client.Options) {
 	if t == nil {
 		return
@@ -79,30 +79,30 @@ func (t *Tracing) Extend(o *client.Options) {
 	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, grpc.WithChainUnaryInterceptor(noteStarted))
 }
 
-// Close sends what is left, if somebody takes it soon.
+// Close sends what is left, if the collector takes it soon.
 func (t *Tracing) Close() {
 	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	_ = t.provider.Shutdown(ctx) // what could not be sent was said
+	_ = t.provider.Shutdown(ctx) // lost spans were logged
 }
 
-// spans makes them: of starts by a client, of workflows and of activities.
+// spans makes the spans: of starts by a client, of workflows and of activities.
 type spans struct {
 	interceptor.InterceptorBase
 	tracer trace.Tracer
 }
 
-// patient says that spans are lost, and not once for all of them. It is called by
-// one goroutine at a time.
+// patient logs that spans are lost, once for many of them. It is called by one goroutine
+// at a time.
 type patient struct {
 	sdk.SpanExporter
 	logger   *zap.Logger
 	endpoint string
 	lost     int
-	said     time.Time
+	logged   time.Time
 }
 
 func (p *patient) ExportSpans(ctx context.Context, ended []sdk.ReadOnlySpan) error {
@@ -111,8 +111,8 @@ func (p *patient) ExportSpans(ctx context.Context, ended []sdk.ReadOnlySpan) err
 		return nil
 	}
 	p.lost += len(ended)
-	if p.said.IsZero() || time.Since(p.said) > quiet {
-		p.said = time.Now()
+	if p.logged.IsZero() || time.Since(p.logged) > quiet {
+		p.logged = time.Now()
 		p.logger.Warn("traces are lost: see that the collector runs, or set SQUALL_TRACES_ENDPOINT; disruptions go on",
 			zap.String("endpoint", p.endpoint), zap.Int("spans", p.lost), zap.Error(err))
 		p.lost = 0

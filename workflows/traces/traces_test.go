@@ -83,21 +83,21 @@ type away struct{}
 func (away) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return errors.New("away") }
 func (away) Shutdown(context.Context) error                        { return nil }
 
-func TestACollectorThatIsAwayIsSaidOnce(t *testing.T) {
-	core, said := observer.New(zap.WarnLevel)
+func TestAnUnreachableCollectorIsLoggedOnce(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
 	p := &patient{SpanExporter: away{}, logger: zap.New(core)}
 	for range 3 {
 		if err := p.ExportSpans(t.Context(), make([]sdk.ReadOnlySpan, 2)); err != nil {
 			t.Errorf("ExportSpans = %v, want it said and no more", err)
 		}
 	}
-	if said.Len() != 1 || p.lost != 4 {
-		t.Errorf("said %d times, and %d spans were lost since, want once and 4", said.Len(), p.lost)
+	if logs.Len() != 1 || p.lost != 4 {
+		t.Errorf("said %d times, and %d spans were lost since, want once and 4", logs.Len(), p.lost)
 	}
 }
 
 // rule O2: more spans than there is room for, and a collector that never answers.
-func TestNobodyWaitsForTheCollector(t *testing.T) {
+func TestNothingWaitsForTheCollector(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,25 +9,25 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// How long a stage waits instead of the six hours after which it looks, and of the
-// ten seconds before the last cleaner. No timer of a workflow is as long.
+// How long a stage waits instead of the six hours of safetyPeriod, and of the ten seconds
+// before the last cleaner. No timer of a workflow is as long.
 const (
 	hurry     = 700 * time.Millisecond
 	lastPause = 300 * time.Millisecond
 )
 
-// beat is how often a worker that is not silent is heard of.
+// beat is how often a worker that is not silent sends a heartbeat.
 const beat = 200 * time.Millisecond
 
-// signalStart begins the injection of a stage that waits for it, and startTimer is the
-// timer of which it takes the place.
+// signalStart begins the injection of a stage that waits for it. It replaces the timer
+// startTimer.
 const (
 	signalStart = "start"
 	startTimer  = "spec.triggers.createPods"
 )
 
-// hurried lets a stage meet what takes too long for a test. The commands of the
-// workflow stay the same, and so does their order; only the times in them differ.
+// hurried shortens the waits that take too long for a test. The commands of the workflow
+// stay the same, and so does their order; only the times in them differ.
 type hurried struct {
 	interceptor.WorkerInterceptorBase
 	s *stage
@@ -51,8 +51,8 @@ type hurriedCommands struct {
 	s *stage
 }
 
-// AwaitWithOptions lets the first six hours of a stage be over at once, where it
-// wants that, and each pause before the last cleaner.
+// AwaitWithOptions shortens the first six hours of a stage, if the stage wants that, and
+// each pause before the last cleaner.
 func (h *hurriedCommands) AwaitWithOptions(ctx workflow.Context, options workflow.AwaitOptions, condition func() bool) (bool, error) {
 	switch {
 	case options.Timeout == safetyPeriod && h.s.hoursPass.CompareAndSwap(true, false):
@@ -63,8 +63,8 @@ func (h *hurriedCommands) AwaitWithOptions(ctx workflow.Context, options workflo
 	return h.Next.AwaitWithOptions(ctx, options, condition)
 }
 
-// NewTimerWithOptions lets a stage, where it wants that, wait for the time of its
-// injection until a signal comes.
+// NewTimerWithOptions makes a stage that wants it wait for signalStart instead of the
+// time of its injection.
 func (h *hurriedCommands) NewTimerWithOptions(ctx workflow.Context, d time.Duration, options workflow.TimerOptions) workflow.Future {
 	if !h.s.startHeld.Load() || options.Summary != startTimer {
 		return h.Next.NewTimerWithOptions(ctx, d, options)
