@@ -1,7 +1,7 @@
-// Package activities holds the single attempts at single effects on the
-// cluster that a Disruption's workflow is made of. An activity may be carried
-// out again at any time, by any worker: each one is idempotent, reads live
-// before it destroys anything, and leaves the deciding to the workflow.
+// Package activities holds the activities of a Disruption's workflow: each is one attempt
+// at one effect on the cluster. Any worker may run an activity again at any time. So each
+// activity is idempotent, reads live before it destroys anything, and leaves decisions to
+// the workflow.
 package activities
 
 import (
@@ -25,47 +25,51 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Activities carries what every activity needs. Its methods are registered
-// with a Temporal worker under their own names.
+// Activities carries what every activity needs. The worker registers its methods with
+// Temporal under their own names.
 type Activities struct {
 	Kube kubernetes.Interface
-	// Clock is the API server's. nil is that of this machine.
+	// Clock is the API server's. nil means this machine's clock.
 	Clock       *kube.Clock
 	Disruptions *status.Disruptions
-	// ChaosPods is this worker's one watch on chaos pods.
+	// ChaosPods is this worker's only watch on chaos pods.
 	ChaosPods *chaospod.Watch
 	// Targets are the records of all disruptions' targets.
 	Targets *targets.Store
-	// Policies is this worker's one watch on DisruptionPolicies. nil judges by none.
+	// Policies is this worker's only watch on DisruptionPolicies. nil means no policies.
 	Policies *policy.Watch
-	// OptIn is true where namespaces have to agree that they are disrupted, by their
-	// label. Then that is read live wherever policies are judged.
+	// OptIn is true if disruptions need the opt-in label on their namespace. Each check of
+	// policies then reads the namespace live.
 	OptIn bool
-	// SafeMode judges disruptions of more than anybody named. nil judges none.
+	// SafeMode catches disruptions of more targets than their author may have meant. nil is
+	// off.
 	SafeMode *SafeMode
-	// NodeShare is how many of a node's pods, in percent, chaos pods may be. 0 bounds none.
+	// NodeShare is the highest percentage of a node's pods that may be chaos pods. 0 means
+	// no limit.
 	NodeShare int
-	// Clouds know the ranges of cloud providers' services.
+	// Clouds knows the address ranges of cloud providers' services.
 	Clouds *cloud.Clouds
 	// Namespace is where chaos pods and records live, never a target's own.
 	Namespace string
 	// Builder makes chaos pods.
 	Builder chaospod.Builder
-	// Prober asks the probes of disruptions. nil asks none.
+	// Prober asks the probes of disruptions. nil means that this worker asks no probes.
 	Prober *steadystate.Prober
-	// Notify says who hears of disruptions. The zero value tells nobody.
+	// Notify has the receivers of notifications. The zero value has none.
 	Notify notify.Settings
-	// Parallel bounds the API calls one activity has under way at once.
+	// Parallel is the highest number of API calls that one activity has under way at once.
 	Parallel int
-	// CordonsAtOnce bounds the nodes of the cluster that pod replacement keeps cordoned at
-	// once. 0 means 1.
+	// CordonsAtOnce is the highest number of the cluster's nodes that pod replacement keeps
+	// cordoned at once. 0 means 1.
 	CordonsAtOnce int
-	// GonePatience and SuccessorPatience are how long ReplacePods waits for pods
-	// to go after their grace period, and for their successors to have a node. 0
-	// means 2 minutes, and 30 s.
-	GonePatience, SuccessorPatience time.Duration
-	// StartPatience is how long a chaos pod that was Pending when it was deleted is
-	// held. 0 means 5 s.
+	// GonePatience is how long ReplacePods waits for a pod's removal after its grace
+	// period. 0 means 2 minutes.
+	GonePatience time.Duration
+	// SuccessorPatience is how long ReplacePods then waits until the pods' successors have a
+	// node. 0 means 30 s.
+	SuccessorPatience time.Duration
+	// StartPatience is how long the finalizer stays on a chaos pod that was Pending when it
+	// was deleted. 0 means 5 s.
 	StartPatience time.Duration
 }
 
@@ -75,10 +79,10 @@ type Ref = v1beta1.DisruptionRef
 // Report is what the workflow decided and a user must see.
 type Report = status.Report
 
-// FinishInput is what a finished disruption is asked for.
+// FinishInput describes how a disruption finished.
 type FinishInput = status.FinishInput
 
-// Selection says what SelectTargets found and chose.
+// Selection has the targets that SelectTargets found and chose.
 type Selection = targets.Selection
 
 // Shard names a part of a disruption's targets. Number -1 means all of them.
@@ -90,13 +94,13 @@ type Shard struct {
 // AllShards is the Number that means every chaos pod of the disruption.
 const AllShards = chaospod.AllShards
 
-// LeftPod is a chaos pod that is to go and cannot go yet.
+// LeftPod is a chaos pod that is to be removed and cannot be removed yet.
 type LeftPod = chaospod.LeftPod
 
 // EffectAtEnd is what an injector measured before it cleaned.
 type EffectAtEnd = chaospod.EffectAtEnd
 
-// Outcome is what became of a chaos pod.
+// Outcome is how a chaos pod ended, as far as known.
 type Outcome = chaospod.Outcome
 
 // The outcomes that workflows know.
@@ -113,8 +117,8 @@ func (a *Activities) commands() nodecommand.Runner {
 
 func (a *Activities) events() status.Events { return Events(a.Kube) }
 
-// Events records events. One that cannot be stored is counted and logged: a
-// disruption begins, goes on and ends without it.
+// Events records events. It counts and logs an event that cannot be stored: the disruption
+// continues without it.
 func Events(kube kubernetes.Interface) status.Events {
 	return status.Events{Kube: kube, Lost: func(ctx context.Context, event *corev1.Event, err error) {
 		metric.EventsLost.Add(ctx, 1, "")

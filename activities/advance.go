@@ -18,9 +18,10 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// advance brings one chaos pod as far as it can go now; nil means it is let go.
+// advance takes every step towards the removal of one chaos pod that is possible now. nil
+// means that the pod is gone.
 func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
-	if goesOn(pod) {
+	if notEnding(pod) {
 		return beingDeleted(pod), c.a.delete(ctx, pod)
 	}
 	outcome, why := chaospod.Judge(pod, true)
@@ -39,7 +40,7 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 		return left, err
 	}
 	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && !c.a.mayStart(pod) {
-		c.markUnverified(pod) // 42: let go, and its node is searched
+		c.markUnverified(pod) // 42: its finalizer is removed, and its node is searched
 		outcome = chaospod.Clean
 	}
 	if outcome == chaospod.Failed {
@@ -50,19 +51,20 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 	if outcome != chaospod.Clean {
 		return chaospod.NewLeftPod(pod, outcome, why), nil
 	}
-	return c.letGo(ctx, pod)
+	return c.finalizeClean(ctx, pod)
 }
 
-// goesOn is true for a chaos pod that has not ended, and that nobody has told to. One that is Pending now may
-// run in a moment: it is judged when its kubelet has seen that it is to go.
-func goesOn(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) }
+// notEnding is true for a chaos pod that has not ended and that is not being deleted. A
+// Pending pod may run in a moment, so advance judges it only after its kubelet has seen the
+// deletion.
+func notEnding(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) }
 
 func beingDeleted(pod *corev1.Pod) *LeftPod {
 	return chaospod.NewLeftPod(pod, chaospod.Waiting, "the chaos pod is being deleted")
 }
 
-// letGo lets a clean chaos pod go; nil means that it is gone.
-func (c *cleaning) letGo(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
+// finalizeClean removes the finalizer of a clean chaos pod. nil means that the pod is gone.
+func (c *cleaning) finalizeClean(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
 	if !chaospod.Audited(pod) {
 		c.markUnverified(pod)
 	}
@@ -75,7 +77,7 @@ func (c *cleaning) letGo(ctx context.Context, pod *corev1.Pod) (*LeftPod, error)
 	return chaospod.NewLeftPod(pod, chaospod.Waiting, "the node's kubelet removes the chaos pod"), nil
 }
 
-// noteNeverInjected notes a chaos pod that ended without having injected.
+// noteNeverInjected remembers a chaos pod that ended without having injected.
 func (c *cleaning) noteNeverInjected(pod *corev1.Pod) {
 	why, never := chaospod.NeverInjected(pod)
 	if !never {
@@ -90,7 +92,7 @@ func (c *cleaning) noteNeverInjected(pod *corev1.Pod) {
 	c.neverInjected[target][pod.UID] = why
 }
 
-// noteEffect notes what the injector of a chaos pod that is let go measured last.
+// noteEffect remembers the last measurement of a clean chaos pod's injector.
 func (c *cleaning) noteEffect(pod *corev1.Pod) {
 	if effect := chaospod.EffectOf(pod); effect != nil {
 		c.addEffect(*effect)
@@ -106,15 +108,15 @@ func (c *cleaning) addEffect(effect chaospod.EffectAtEnd) {
 	}
 }
 
-// markUnverified notes that a chaos pod is let go of which nobody knows what it left.
+// markUnverified remembers the node of a chaos pod that may have left something there.
 func (c *cleaning) markUnverified(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unverified[pod.Spec.NodeName] = true
 }
 
-// released is true for a chaos pod that failed, or should have ended, before a
-// person decided to let go of it. Nothing that fails later was decided on.
+// released is true for a chaos pod that a person force-released: the pod failed, or its end
+// was overdue, before that. A later failure is not covered by the release.
 func (c *cleaning) released(pod *corev1.Pod) bool {
 	if named(c.in.Release, pod) {
 		return true
@@ -124,39 +126,38 @@ func (c *cleaning) released(pod *corev1.Pod) bool {
 	}
 	failed := chaospod.FailedAt(pod)
 	if !kube.InjectorEnded(pod) && pod.DeletionTimestamp != nil {
-		failed = pod.DeletionTimestamp.Time // it is overdue since then
+		failed = pod.DeletionTimestamp.Time // overdue since then
 	}
 	return !failed.After(*c.in.ReleaseUntil)
 }
 
-// named tells whether IDs of chaos pods name this one.
+// named is true if one of the IDs, UIDs or names, is that of the chaos pod.
 func named(ids []string, pod *corev1.Pod) bool {
 	return slices.Contains(ids, string(pod.UID)) || slices.Contains(ids, pod.Name)
 }
 
-// StartPatience is how long a worker holds a chaos pod that was Pending when it was
-// deleted: its kubelet may have been starting it, and it is judged by its end then.
+// StartPatience is how long the finalizer stays on a chaos pod that was Pending when it was
+// deleted. Its kubelet may have been starting it: then the pod's exit is the proof.
 const StartPatience = 5 * time.Second
 
-// mayStart is true as long as the kubelet of a chaos pod, deleted while it was
-// Pending, may still say that it runs.
+// mayStart is true while a chaos pod that was deleted as Pending may still turn out to run.
 func (a *Activities) mayStart(pod *corev1.Pod) bool {
 	return a.Clock.Now().Sub(deletedAt(pod)) <= cmp.Or(a.StartPatience, StartPatience)
 }
 
-// deletedAt is when somebody asked for the pod's end: the deletion timestamp is
-// the end of its grace period.
+// deletedAt is when the pod's deletion was requested: the deletion timestamp is the end of
+// its grace period.
 func deletedAt(pod *corev1.Pod) time.Time {
 	return pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
 }
 
-// overdue is true when the kubelet should have ended the pod by now: the
-// deletion timestamp is the end of its grace period.
+// overdue is true when the kubelet should have ended the pod by now: the deletion timestamp
+// is the end of its grace period.
 func (a *Activities) overdue(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && a.Clock.Now().After(pod.DeletionTimestamp.Time)
 }
 
-// delete asks for the end of exactly this chaos pod. Gone is done.
+// delete deletes the chaos pod with exactly this UID. A pod that is gone is no error.
 func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
 	err := a.Kube.CoreV1().Pods(a.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -165,11 +166,11 @@ func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// deleteTogether asks with one call for the end of all chaos pods of a shard, if all of
-// them go on: that costs the API server less than as many calls. If it does not succeed,
-// nothing is lost: each is asked for by itself then.
+// deleteTogether deletes all chaos pods of a shard with one call, unless one of them is
+// ending already. That costs the API server less than one call for each pod. After a
+// failure the caller deletes them one by one.
 func (c *cleaning) deleteTogether(ctx context.Context, pods []corev1.Pod) bool {
-	ends := func(pod corev1.Pod) bool { return !goesOn(&pod) }
+	ends := func(pod corev1.Pod) bool { return !notEnding(&pod) }
 	if c.in.OnlyEnded || c.in.Shard.Number == AllShards || len(pods) < 2 || slices.ContainsFunc(pods, ends) {
 		return false
 	}
@@ -177,9 +178,9 @@ func (c *cleaning) deleteTogether(ctx context.Context, pods []corev1.Pod) bool {
 	return c.a.Kube.CoreV1().Pods(c.a.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all) == nil
 }
 
-// finalize takes our finalizer off the pod as it was judged, and deletes it when
-// nobody did. gone is false when the pod changed since, so that it must be
-// judged again, or when only the kubelet holds it any more.
+// finalize removes Squall's finalizer from the pod as it was judged, and deletes the pod if
+// it is not being deleted yet. gone is false when the pod changed since, so that it must be
+// judged again. gone is also false while the kubelet still has to remove the pod.
 func (a *Activities) finalize(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
 	held := slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer)
 	if !held && pod.DeletionTimestamp != nil {
@@ -203,8 +204,8 @@ func (a *Activities) finalize(ctx context.Context, pod *corev1.Pod) (gone bool, 
 	return chaospod.Dropped(pod), nil
 }
 
-// countEnd counts what the injector of a chaos pod that was just let go did: it has
-// no page of its own from which anybody could read it (rule 52).
+// countEnd counts the results of a removed chaos pod's injector in the worker's metrics: an
+// injector serves no metrics of its own (rule 52).
 func countEnd(ctx context.Context, pod *corev1.Pod) {
 	injected, cleaned := chaospod.Results(pod)
 	if injected != "" {
@@ -215,31 +216,31 @@ func countEnd(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// removeFinalizer writes the whole pod, as it was read, without our finalizer.
-// That costs the API server a third of what a patch costs, the more so as it
-// need not work out who owns which field: nobody writes to this pod any more.
+// removeFinalizer writes the whole pod, as it was read, without Squall's finalizer. That
+// costs the API server a third of what a patch costs. It also drops the managed fields, so
+// the API server need not compute them: no later write to this pod matters.
 func (a *Activities) removeFinalizer(ctx context.Context, pod *corev1.Pod) error {
 	without := *pod
 	without.Finalizers = slices.DeleteFunc(slices.Clone(pod.Finalizers), func(name string) bool { return name == v1beta1.ChaosPodFinalizer })
-	without.ManagedFields = []metav1.ManagedFieldsEntry{{}} // forget them
+	without.ManagedFields = []metav1.ManagedFieldsEntry{{}} // empty: drops them
 	err := a.Kube.CoreV1().RESTClient().Put().Namespace(a.Namespace).Resource("pods").Name(pod.Name).
 		SetHeader("Accept", chaospod.MetadataOnly).Body(&without).Do(ctx).Error()
 	if !apierrors.IsConflict(err) || chaospod.InjectorState(pod).Terminated == nil {
 		return err
 	}
-	// How it exited is said once and for all, while the kubelet still writes to
-	// the pod: any version of it will do.
+	// The exit code is final, but the kubelet may still write to the pod. So the removal of
+	// the finalizer does not depend on the pod's version.
 	patch, _ := kube.FinalizerPatchAnyVersion(pod, v1beta1.ChaosPodFinalizer)
 	_, err = a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// force lets a chaos pod go whatever it says: a person took the decision.
+// force removes the finalizer and the pod, whatever its outcome.
 func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
 	if patch, found := kube.FinalizerPatch(pod, v1beta1.ChaosPodFinalizer); found {
 		_, err := a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 		if apierrors.IsInvalid(err) {
-			return nil // it changed meanwhile: the next round sees it again
+			return nil // the pod changed meanwhile: the next round handles it
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
@@ -258,8 +259,7 @@ func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// listChaosPods is a live, consistent read of one shard's chaos pods, of which there
-// are few.
+// listChaosPods reads the few chaos pods of one shard live and consistently.
 func (a *Activities) listChaosPods(ctx context.Context, s Shard) ([]corev1.Pod, error) {
 	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: chaospod.Selector(s.Disruption, s.Number)})
 	if err != nil {
@@ -268,8 +268,8 @@ func (a *Activities) listChaosPods(ctx context.Context, s Shard) ([]corev1.Pod, 
 	return list.Items, nil
 }
 
-// pageChaosPods is listChaosPods of all shards, in pages. With cleaners alone it reads
-// no other pods.
+// pageChaosPods reads the chaos pods of all shards live, in pages. With cleaners it reads
+// only the cleaners.
 func (a *Activities) pageChaosPods(ctx context.Context, ref Ref, cleaners bool, take func([]corev1.Pod)) error {
 	selector := chaospod.Selector(ref, AllShards)
 	if cleaners {

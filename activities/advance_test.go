@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rule 42: a chaos pod that was deleted while it was Pending is held for 5 s after its
-// deletion, of which the timestamp is the end of the grace period.
+// rule 42: the finalizer stays on a chaos pod for 5 s after its deletion as Pending. The
+// deletion timestamp is the end of the grace period, 1 minute later.
 func TestAPendingChaosPodIsHeldFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grace := int64(60)

@@ -24,67 +24,67 @@ import (
 
 // Times of AwaitInjection.
 const (
-	// The least time between two writes of progress is gapOfPod for each chaos pod,
-	// within these bounds. The end is written at once.
+	// Progress is written at most once in this time: gapOfPod for each chaos pod, within
+	// the other two bounds. The end is written at once.
 	gapOfPod    = time.Millisecond
 	shortestGap = 50 * time.Millisecond
 	longestGap  = 500 * time.Millisecond
-	// reasonGap is how often a chaos pod that runs and is not ready is asked
-	// for the reason.
+	// reasonGap is the time between two reads of the log of a chaos pod that runs and is
+	// not ready.
 	reasonGap = 2 * time.Second
-	// gatherGap lets changes gather before anybody looks.
+	// gatherGap is the shortest time between two counts of the chaos pods: changes gather
+	// meanwhile.
 	gatherGap = 20 * time.Millisecond
-	// calmGap without any news of the chaos pods means that none is on its way.
+	// calmGap without a change of the chaos pods means that no change is on its way.
 	calmGap = 2 * time.Second
-	// stillGap without any news means that what is not injected by now may stay
-	// so, and is told. A busy cluster does not pause as long.
+	// stillGap without a change means that the remaining targets may never be injected, so
+	// events name them. A busy cluster does not pause as long.
 	stillGap = 10 * time.Second
 )
 
-// AwaitInput says what AwaitInjection is to watch and to tell.
+// AwaitInput selects what AwaitInjection watches and reports.
 type AwaitInput struct {
 	Disruption Ref `json:"disruption"`
-	// Announce are the shards whose targets were not told yet that they are disrupted.
+	// Announce has the shards with targets that have no event of their disruption yet.
 	Announce []int `json:"announce,omitempty"`
-	// AnnounceRun is the first choice of which they were not told: targets of earlier
-	// ones in these shards were.
+	// AnnounceRun is the first choice of targets without such events. Targets of earlier
+	// choices in these shards have them.
 	AnnounceRun int `json:"announceRun,omitempty"`
-	// Versions are those of the records of all shards there are, from the first, if
-	// the workflow was told all of them.
+	// Versions are the versions of all shards' records, in order from the first. Empty if
+	// the workflow does not know all of them.
 	Versions []string `json:"versions,omitempty"`
-	// Chosen is the first choice of targets, if status does not tell of it yet.
+	// Chosen is the first choice of targets, if status does not show it yet.
 	Chosen *Selection `json:"chosen,omitempty"`
 	// Linger is how long the watch goes on once all is injected, for targets that are
 	// chosen meanwhile. Each starts that time again. 0 means not at all.
 	Linger time.Duration `json:"linger,omitempty"`
 }
 
-// InjectionProgress says how far an injection has come.
+// InjectionProgress counts the targets that are injected.
 type InjectionProgress struct {
 	Injected int `json:"injected"`
 	Total    int `json:"total"`
-	// Unproven counts the injections that are known not to act yet.
+	// Unproven counts the injections that are known to have no effect yet.
 	Unproven int `json:"unproven,omitempty"`
 	// Run is the newest choice of which the watch has seen targets.
 	Run int `json:"run,omitempty"`
 }
 
-// AwaitInjection watches the chaos pods of all the disruption's targets,
-// writes what it sees into status as it comes (rules 28-31, 33), and
-// returns when everything is injected. It waits as long as it takes: a failed
-// injection is no error, it is told in status. Once all is injected, or nothing
-// moves any more, it records on each target what became of it (rule 21).
+// AwaitInjection watches the chaos pods of all the disruption's targets and writes each
+// change into status (rules 28-31, 33). It returns when everything is injected, however
+// long that takes: a failed injection is no error, status shows it. Once all is injected,
+// or no chaos pod changes any more, it records an event on each target (rule 21).
 func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (InjectionProgress, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // whoever still reads logs
+	defer cancel() // ends the reads of logs
 	w, err := a.newInjectionWatch(ctx, in)
 	if err != nil {
 		return InjectionProgress{}, err
 	}
 	changes, stop := a.ChaosPods.Changes(in.Disruption)
 	defer stop()
-	n := newsOf(changes)
-	defer n.stop()
+	next := newTriggers(changes)
+	defer next.stop()
 	for {
 		p := w.measure()
 		if p.Done() {
@@ -93,8 +93,8 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 		if err := w.write(ctx, p); err != nil {
 			return InjectionProgress{}, err
 		}
-		if n.calmed || p.Done() {
-			w.announceTargets(ctx, p, n.stands)
+		if next.calm || p.Done() {
+			w.announceTargets(ctx, p, next.still)
 		}
 		if p.Done() {
 			more, err := w.linger(ctx, in.Linger, p)
@@ -104,116 +104,117 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 			if !more {
 				return InjectionProgress{Injected: p.Injected, Total: p.Total, Unproven: w.unproven(p), Run: w.run}, nil
 			}
-			n.restart()
+			next.restart()
 			continue
 		}
-		if err := w.await(ctx, n); err != nil {
+		if err := w.await(ctx, next); err != nil {
 			return InjectionProgress{}, err
 		}
 	}
 }
 
-// news is what is waited for between two looks at the chaos pods.
-type news struct {
+// triggers start the next measurement of the chaos pods.
+type triggers struct {
 	changes <-chan struct{}
-	// answers come when logs are being read; nil while none are.
+	// answers is nil while no logs are being read.
 	answers <-chan logAnswers
 	ask     *time.Ticker
-	// calm and still fire when there was no change for calmGap and for stillGap:
-	// then calmed and stands are true, until there is one.
-	calm, still    *time.Timer
-	calmed, stands bool
+	// calm and still are true while there was no change for calmGap and for stillGap. Their
+	// timers set them.
+	calm, still           bool
+	calmTimer, stillTimer *time.Timer
 }
 
-func newsOf(changes <-chan struct{}) *news {
-	return &news{changes: changes, ask: time.NewTicker(reasonGap), calm: time.NewTimer(calmGap), still: time.NewTimer(stillGap)}
+func newTriggers(changes <-chan struct{}) *triggers {
+	return &triggers{changes: changes, ask: time.NewTicker(reasonGap), calmTimer: time.NewTimer(calmGap), stillTimer: time.NewTimer(stillGap)}
 }
 
 // restart begins all pauses again, as each change does.
-func (n *news) restart() {
-	n.calm.Reset(calmGap)
-	n.still.Reset(stillGap)
-	n.calmed, n.stands = false, false
+func (t *triggers) restart() {
+	t.calmTimer.Reset(calmGap)
+	t.stillTimer.Reset(stillGap)
+	t.calm, t.still = false, false
 }
 
-func (n *news) stop() {
-	n.ask.Stop()
-	n.calm.Stop()
-	n.still.Stop()
+func (t *triggers) stop() {
+	t.ask.Stop()
+	t.calmTimer.Stop()
+	t.stillTimer.Stop()
 }
 
-// await waits until the next look is due.
-func (w *injectionWatch) await(ctx context.Context, n *news) error {
+// await waits until the next measurement is due.
+func (w *injectionWatch) await(ctx context.Context, next *triggers) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
 			return fmt.Errorf("worker stops; another one goes on")
-		case <-n.changes:
-			n.restart()
+		case <-next.changes:
+			next.restart()
 			if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
 				return err
 			}
-			if w.pending = !w.needsLook(); !w.pending {
+			if w.pending = !w.needsMeasure(); !w.pending {
 				return nil
 			}
-		case <-n.calm.C:
-			if n.calmed = noneCame(n.changes); n.calmed {
+		case <-next.calmTimer.C:
+			if next.calm = noChangeWaits(next.changes); next.calm {
 				return nil
 			}
-		case <-n.still.C:
-			if n.stands = noneCame(n.changes); n.stands {
+		case <-next.stillTimer.C:
+			if next.still = noChangeWaits(next.changes); next.still {
 				return nil
 			}
 		case <-w.wait():
 			return nil
-		case <-n.ask.C:
-			if n.answers == nil {
-				n.answers = w.ask(ctx)
+		case <-next.ask.C:
+			if next.answers == nil {
+				next.answers = w.readLogs(ctx)
 			}
-		case said := <-n.answers:
-			n.answers = nil
-			maps.Copy(w.reasons, said.reasons)
-			maps.Copy(w.effects, said.effects)
+		case answers := <-next.answers:
+			next.answers = nil
+			maps.Copy(w.reasons, answers.reasons)
+			maps.Copy(w.effects, answers.effects)
 			return nil
 		}
 	}
 }
 
-// noneCame is true when no change waits to be received. Events for a thousand
-// targets may take longer than a timer: what changed meanwhile counts first, and
-// sets the timers anew as soon as it is received.
-func noneCame(changes <-chan struct{}) bool { return len(changes) == 0 }
+// noChangeWaits is true when no change waits to be received. The events of a thousand
+// targets may take longer than a timer: then await receives the change first, which resets
+// the timers.
+func noChangeWaits(changes <-chan struct{}) bool { return len(changes) == 0 }
 
-// injectionWatch is the state of one AwaitInjection. All of it can be lost.
+// injectionWatch is the state of one AwaitInjection. Another attempt can do without it.
 type injectionWatch struct {
 	a *Activities
 	d *v1beta1.Disruption
 	// began is when the workflow began the watch.
 	began   time.Time
 	targets []v1beta1.InjectionTarget
-	// shards are their records, and run the newest choice of which some are.
+	// shards are the records of the targets, and run the newest choice of any of them.
 	shards []targets.Shard
 	run    int
-	// unannounced are those of the targets that have no event of their injection
-	// yet, chosen those of them with an event that they were chosen, failed those
-	// with an event that the injection failed.
-	unannounced    []v1beta1.InjectionTarget
+	// unannounced are the targets that have no event of their injection yet.
+	unannounced []v1beta1.InjectionTarget
+	// chosen are the unannounced with an event of their choice, failed the unannounced with
+	// an event of a failed injection.
 	chosen, failed map[types.UID]bool
-	// showChoice tells of the choice of targets in status; nil once that was done.
+	// showChoice writes the choice of targets into status; nil once that is done.
 	showChoice func(*v1beta1.Disruption)
 	reasons    map[string]string
 	// effects are by chaos pod name.
 	effects map[string]*v1beta1.Effect
 	written chaospod.Progress
-	// shown is true once something was written.
+	// shown is true once progress was written.
 	shown bool
-	// pending is true when there was news that nobody has looked at.
+	// pending is true when a change came after the last measurement.
 	pending bool
-	// looked and counted are when all chaos pods were looked at, or only counted.
-	looked, counted time.Time
-	// expected is how many chaos pods are ready in the end.
+	// measured is when the chaos pods were last measured one by one, counted when the ready
+	// ones were last counted.
+	measured, counted time.Time
+	// expected is the number of chaos pods that are ready in the end.
 	expected int
 }
 
@@ -295,28 +296,29 @@ func (w *injectionWatch) linger(ctx context.Context, patience time.Duration, p c
 	}
 }
 
-// needsLook limits full scans, whose time grows with the number of targets: at
-// once when the last chaos pod is ready, else once in each gap.
-func (w *injectionWatch) needsLook() bool {
+// needsMeasure limits full scans, whose time grows with the number of targets. A scan is
+// due at once when the last chaos pod is ready, else once in each gap.
+func (w *injectionWatch) needsMeasure() bool {
 	ready := w.a.ChaosPods.Ready(w.d.Ref())
 	w.counted = time.Now()
-	return ready >= w.expected || time.Since(w.looked) >= w.gap()
+	return ready >= w.expected || time.Since(w.measured) >= w.gap()
 }
 
-// gap is the least time between two looks that find the injection on its way.
+// gap is the least time between two full scans before all chaos pods are ready.
 func (w *injectionWatch) gap() time.Duration {
 	return min(max(time.Duration(w.expected)*gapOfPod, shortestGap), longestGap)
 }
 
 func (w *injectionWatch) measure() chaospod.Progress {
 	ref := w.d.Ref()
-	w.looked, w.pending = time.Now(), false
+	w.measured, w.pending = time.Now(), false
 	return chaospod.Measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons).WithEffects(w.effects)
 }
 
-// write puts progress into status, unless it says nothing new.
+// write writes progress into status, unless nothing changed.
 func (w *injectionWatch) write(ctx context.Context, p chaospod.Progress) error {
-	nothing := !w.shown && p.ReadyPods == 0 && !p.Done() && p.FirstReason() == "" // the choice of targets tells as much
+	// the choice of targets shows as much
+	nothing := !w.shown && p.ReadyPods == 0 && !p.Done() && p.FirstReason() == ""
 	if w.showChoice == nil && (nothing || w.shown && p.Equal(w.written)) {
 		return nil
 	}
@@ -336,19 +338,19 @@ func (w *injectionWatch) write(ctx context.Context, p chaospod.Progress) error {
 	return nil
 }
 
-// wait fires when a look that was put off is due.
+// wait fires when a postponed measurement is due.
 func (w *injectionWatch) wait() <-chan time.Time {
 	if !w.pending {
 		return nil
 	}
-	return time.After(w.gap() - time.Since(w.looked))
+	return time.After(w.gap() - time.Since(w.measured))
 }
 
-// announceTargets records on every target that has no such event yet that it is
-// disrupted, or why it is not (rule 21). One that is injected later is announced
-// then. Nobody waits for it, and others may still create chaos pods: it does a
-// few at once.
-func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progress, stands bool) {
+// announceTargets records an event on every target that has none yet: the target is
+// disrupted, or why it is not (rule 21). A target that is injected later gets its event
+// then. Events are not urgent and other activities may still create chaos pods, so a few
+// are recorded at once.
+func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progress, still bool) {
 	var waiting []v1beta1.InjectionTarget
 	var group errgroup.Group
 	group.SetLimit(4)
@@ -365,7 +367,7 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 			}
 			w.failed[target.UID], w.chosen[target.UID] = true, true
 			record(func() { w.a.events().InjectionFailed(ctx, w.d, target, why) })
-		case stands && !w.chosen[target.UID]:
+		case still && !w.chosen[target.UID]:
 			w.chosen[target.UID] = true
 			record(func() { w.a.events().Chosen(ctx, w.d, target) })
 		}
@@ -380,10 +382,10 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 	w.unannounced = waiting
 }
 
-// withEffects is the progress with what the chaos pods that are ready say of their
-// effects. Those that have said that theirs is not proven are asked again by AwaitEffects.
+// withEffects is the progress with the effects that ready chaos pods have logged.
+// AwaitEffects reads the effects again that are known and not proven.
 func (w *injectionWatch) withEffects(ctx context.Context, p chaospod.Progress) chaospod.Progress {
-	pods := slices.DeleteFunc(w.doubtful(), func(pod *corev1.Pod) bool {
+	pods := slices.DeleteFunc(w.needEffectRead(), func(pod *corev1.Pod) bool {
 		effect := w.effects[pod.Name]
 		return effect != nil && effect.State != v1beta1.EffectProven
 	})
@@ -392,16 +394,16 @@ func (w *injectionWatch) withEffects(ctx context.Context, p chaospod.Progress) c
 	return p.WithEffects(w.effects)
 }
 
-// doubtful are the chaos pods whose effects have to be asked for. Of a dry run, and of
-// many targets, nobody is asked.
-func (w *injectionWatch) doubtful() (pods []*corev1.Pod) {
+// needEffectRead are the chaos pods whose effects have to be read from logs. There are none
+// for a dry run, and for many targets.
+func (w *injectionWatch) needEffectRead() (pods []*corev1.Pod) {
 	if w.d.Spec.DryRun || len(w.targets) > status.MaxEffects {
 		return nil
 	}
 	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
 		effect := w.effects[pod.Name]
 		ready, _ := chaospod.Ready(pod)
-		if (ready || effect != nil) && !certain(pod, effect) {
+		if (ready || effect != nil) && !knownProven(pod, effect) {
 			pods = append(pods, pod)
 		}
 	}
@@ -415,27 +417,27 @@ func (w *injectionWatch) unproven(p chaospod.Progress) int {
 	return p.Unproven()
 }
 
-// logAnswers is what chaos pods say in their logs, by their names.
+// logAnswers are the contents of chaos pods' logs, by chaos pod name.
 type logAnswers struct {
 	reasons map[string]string
 	effects map[string]*v1beta1.Effect
 }
 
-// ask reads logs beside everything else: why chaos pods that run are not ready (rule
-// 33), and what those that are say of their effects. A kubelet that does not answer
-// holds up nobody but those who ask.
-func (w *injectionWatch) ask(ctx context.Context) <-chan logAnswers {
-	silent, doubtful := w.silent(), w.doubtful()
+// readLogs reads logs in the background: why running chaos pods are not ready (rule 33),
+// and the effects that ready ones have logged. A kubelet that does not answer delays
+// nothing else.
+func (w *injectionWatch) readLogs(ctx context.Context) <-chan logAnswers {
+	silent, ready := w.silent(), w.needEffectRead()
 	answers := make(chan logAnswers, 1)
 	go func() {
 		reasons := w.a.failuresInLogs(ctx, silent)
-		effects, _ := w.a.readEffects(ctx, w.d, doubtful)
+		effects, _ := w.a.readEffects(ctx, w.d, ready)
 		answers <- logAnswers{reasons, effects}
 	}()
 	return answers
 }
 
-// silent are a few of the chaos pods that run, are not ready, and have not said why.
+// silent are up to 20 running chaos pods that are not ready, for an unknown reason.
 func (w *injectionWatch) silent() (pods []*corev1.Pod) {
 	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
 		ready, _ := chaospod.Ready(pod)
@@ -446,8 +448,8 @@ func (w *injectionWatch) silent() (pods []*corev1.Pod) {
 	return pods
 }
 
-// failuresInLogs are the reasons that injectors tell in their logs, by chaos pod
-// name. They are evidence for status only, so a pod that cannot be asked is passed over.
+// failuresInLogs are the reasons of failures that injectors have logged, by chaos pod name.
+// They only inform status, so it leaves out a log that cannot be read.
 func (a *Activities) failuresInLogs(ctx context.Context, pods []*corev1.Pod) map[string]string {
 	reasons := map[string]string{}
 	var mu sync.Mutex
@@ -473,9 +475,9 @@ func (a *Activities) failureInLog(ctx context.Context, pod *corev1.Pod) string {
 		return ""
 	}
 	for _, line := range slices.Backward(strings.Split(log, "\n")) {
-		said := struct{ Msg, Error string }{}
-		if json.Unmarshal([]byte(line), &said) == nil && said.Msg == v1beta1.MessageInjectionFailed {
-			return said.Error
+		entry := struct{ Msg, Error string }{}
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == v1beta1.MessageInjectionFailed {
+			return entry.Error
 		}
 	}
 	return ""

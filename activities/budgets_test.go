@@ -10,8 +10,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// budget makes a PodDisruptionBudget of the usual pods whose controller says that it
-// allows so many disruptions.
+// budget makes a PodDisruptionBudget for the usual pods, with this number of allowed
+// disruptions in its status.
 func (c *cluster) budget(name string, allowed int32) {
 	c.Helper()
 	least := intstr.FromInt32(1)

@@ -23,64 +23,64 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// CleanInput says which chaos pods to take away.
+// CleanInput selects the chaos pods that CleanChaosPods removes.
 type CleanInput struct {
 	Shard Shard `json:"shard"`
-	// OnlyEnded leaves alone what still disturbs a live target: it settles the
-	// chaos pods that ended, that somebody deletes, or whose target is lost.
+	// OnlyEnded leaves alone the chaos pods that disrupt a live target. It removes those
+	// that ended, that are being deleted, or whose target is lost.
 	OnlyEnded bool `json:"onlyEnded,omitempty"`
-	// Release are the UIDs of failed chaos pods that a person lets go.
+	// Release are the UIDs of failed chaos pods that a person force-releases.
 	Release []string `json:"release,omitempty"`
-	// ReleaseUntil is when a person let go of all that had failed by then: of more
-	// chaos pods than can be named here.
+	// ReleaseUntil is when a person force-released all chaos pods that had failed by then,
+	// which are more than Release can list.
 	ReleaseUntil *time.Time `json:"releaseUntil,omitempty"`
-	// Retry are target names whose failed chaos pods a cleaner may try again on
-	// their node, from the journal; "*" is all but Exhausted.
+	// Retry are the target names whose failed chaos pods a cleaner may retry on their node,
+	// from the journal. "*" means all but Exhausted.
 	Retry []string `json:"retry,omitempty"`
-	// Exhausted are the UIDs of chaos pods on which cleaners have failed often
-	// enough: none is tried unless Retry names the target.
+	// Exhausted are the UIDs of chaos pods on which cleaners have failed often enough. No
+	// cleaner retries them unless Retry names the target.
 	Exhausted []string `json:"exhausted,omitempty"`
-	// ResultLost is true when an earlier cleaning may have let chaos pods go and
-	// nobody heard of it.
+	// ResultLost is true when an earlier cleaning may have removed chaos pods and its
+	// result did not reach the workflow.
 	ResultLost bool `json:"resultLost,omitempty"`
-	// Operated is true for a disruption that is an operation on its targets: one that was
-	// not given yet has no chaos pod, and is waited for.
+	// Operated is true for a disruption that is an operation on its targets. Such a
+	// disruption still waits for a target that the driver has not granted, which has no
+	// chaos pod yet.
 	Operated bool `json:"operated,omitempty"`
-	// Runs is how often targets were chosen before this cleaning. An attempt of it that
-	// nobody waits for any more may come late: it must not end targets chosen since. 0
-	// means that there are none.
+	// Runs is the number of choices of targets before this cleaning. A late attempt, which
+	// Temporal has already timed out, must not end targets that were chosen since. 0 means
+	// that there are none.
 	Runs int `json:"runs,omitempty"`
-	// Patience is how long to wait for chaos pods to end, at most. 0 means not at all.
+	// Patience is the longest time to wait for the end of chaos pods. 0 means no wait.
 	Patience time.Duration `json:"patience"`
 }
 
-// CleanResult says what CleanChaosPods left.
+// CleanResult has the chaos pods that CleanChaosPods left.
 type CleanResult struct {
-	// Remaining counts chaos pods that are to go and are not gone.
+	// Remaining counts the chaos pods that are to be removed and are not gone.
 	Remaining int `json:"remaining"`
 	// Left describes them, failed ones first; at most 50.
 	Left []LeftPod `json:"left,omitempty"`
 	// UnverifiedNodes are the nodes on which chaos pods ended without a proof that they
 	// left nothing, each once.
 	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
-	// Effects are what injectors measured before they cleaned, at most 50 of them.
+	// Effects are the last measurements of injectors before they cleaned up, at most 50.
 	Effects []chaospod.EffectAtEnd `json:"effects,omitempty"`
-	// Lost counts targets that are no longer disrupted though the disruption goes on.
+	// Lost counts targets that are no longer disrupted though the disruption continues.
 	Lost int `json:"lost,omitempty"`
 }
 
-// ErrorUnreachable is the type of the error of CleanChaosPods that did not reach the API
-// server: nothing is known of the chaos pods, and no cleaner has failed.
+// ErrorUnreachable is the type of the error of a CleanChaosPods that did not reach the API
+// server: the state of the chaos pods is unknown, and no cleaner has failed.
 const ErrorUnreachable = "APIServerUnreachable"
 
-// maxLeft bounds what a history carries; the pods themselves are the full list.
+// maxLeft bounds the lists in a workflow's history. The pods themselves are the full list.
 const maxLeft = 50
 
-// CleanChaosPods deletes chaos pods, waits for their end, judges each outcome
-// and lets go of those that are clean (rules 34-49). It returns what is
-// not clean, rather than failing: one bad node does not stop the others. Of a
-// disruption that the worker carries out it takes off the cordons instead, and
-// nothing before the end.
+// CleanChaosPods deletes chaos pods, waits for their end, judges each outcome and removes
+// the finalizers of clean ones (rules 34-49). It returns the pods that are not clean
+// instead of failing, so that one bad node does not delay the others. For a disruption that
+// the worker carries out it removes the cordons instead, and only at the disruption's end.
 //
 // While the API server does not answer it fails with the type ErrorUnreachable.
 func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanResult, error) {
@@ -98,15 +98,16 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 		return CleanResult{}, err
 	}
 	if in.OnlyEnded && c.d != nil && c.d.Spec.Kinds().By() == v1beta1.ByWorker {
-		return CleanResult{}, nil // a target that is gone is what it was to become
+		// such a disruption is meant to remove its targets, so a missing one is no loss
+		return CleanResult{}, nil
 	}
 	changes, stop := a.ChaosPods.Changes(in.Shard.Disruption)
 	defer stop()
 	deadline := time.NewTimer(in.Patience)
 	defer deadline.Stop()
-	// The watch is a hint that may be lost: the list is read again now and then.
-	again := time.NewTicker(againGap)
-	defer again.Stop()
+	// The watch may miss changes, so the loop lists the pods again every relistGap.
+	relist := time.NewTicker(relistGap)
+	defer relist.Stop()
 	for over := false; ; {
 		left, err := c.round(ctx)
 		if err != nil {
@@ -123,7 +124,7 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 				return CleanResult{}, fmt.Errorf("worker stops; another one goes on")
 			case <-deadline.C:
 				next, over = true, true
-			case <-again.C:
+			case <-relist.C:
 				next = true
 			case <-changes:
 				if err := gather(ctx, changes, c.allEnded); err != nil {
@@ -141,26 +142,27 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 func waits(l LeftPod) bool { return l.Outcome == chaospod.Waiting }
 
 const (
-	// roundGap is the least time between two lists of chaos pods of which some
-	// have not ended.
+	// roundGap is the least time between two lists of chaos pods while some have not ended.
 	roundGap = time.Second
-	// againGap is how often chaos pods are listed whatever the watch says.
-	againGap = 5 * time.Second
+	// relistGap is the time between two lists that do not depend on the watch.
+	relistGap = 5 * time.Second
 )
 
-// needsRound tells, by the watch alone, whether another round has enough to do to
-// be worth its list:
+// needsRound is true if, by the watch alone, another round would do enough to be worth its
+// list:
+//
 //   - no chaos pod is left, or
-//   - all that are left have ended, and our finalizer holds some of them, or
+//   - all that are left have ended, and Squall's finalizer holds some of them, or
 //   - the last round was a second ago and half of them have ended.
 //
-// What finalizeSeen will let go is left to it, and what the last round deleted has
-// not ended though the watch has not seen that yet.
+// needsRound leaves out the pods that finalizeSeen handles. A pod that the last round deleted
+// counts as running until the watch has seen its end.
 func (c *cleaning) needsRound(since time.Duration) bool {
 	present, running, held := 0, 0, 0
 	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
-		if c.in.OnlyEnded && goesOn(pod) {
-			continue // it stays
+		if c.in.OnlyEnded && notEnding(pod) {
+			// the disruption continues on its target
+			continue
 		}
 		present++
 		_, known := c.waiting[pod.UID]
@@ -179,36 +181,39 @@ func (c *cleaning) needsRound(since time.Duration) bool {
 type cleaning struct {
 	a  *Activities
 	in CleanInput
-	d  *v1beta1.Disruption // nil when its record is gone: then only labels are known
+	// d is nil when its record is gone: then only labels are known.
+	d *v1beta1.Disruption
 	// lost has the targets that are gone, replaced or no longer running.
 	lost map[types.UID]bool
-	// unwanted has the targets that match no longer or are surplus, with which of it.
+	// unwanted has the reason for each target that no longer matches or is surplus.
 	unwanted map[types.UID]string
-	// operated has the targets that are let go because somebody operates on them,
-	// with what shows that.
+	// operated has the targets that are given up because another operation uses them, with
+	// the evidence.
 	operated map[types.UID]string
-	// taken has those that are no longer given to the disruption, with what shows that.
+	// taken has the targets that the driver no longer grants to the disruption, with the
+	// evidence.
 	taken map[types.UID]string
-	// held has the targets that a chaos pod of ours still disturbs, or may.
+	// held has the targets that a chaos pod of the disruption still disrupts, or may.
 	held map[types.UID]bool
-	// cleaners are the cleaners there are, by name.
+	// cleaners are the existing cleaner pods, by name.
 	cleaners map[string]corev1.Pod
-	// waiting has the chaos pods that the last round found and could not let go.
+	// waiting has the chaos pods that the last round found and could not finalize.
 	waiting map[types.UID]*corev1.Pod
 	mu      sync.Mutex
-	// tried has the chaos pods whose cleaner failed, with its words.
-	tried map[types.UID]string
-	// neverInjected has, of each target, the chaos pods that ended and are sure to
-	// have injected nothing, with the reason.
+	// cleanerFailures has the message of the failed cleaner of each chaos pod.
+	cleanerFailures map[types.UID]string
+	// neverInjected has the chaos pods of each target that ended and certainly injected
+	// nothing, with the reason.
 	neverInjected map[types.UID]map[types.UID]string
-	// unverified has the nodes of chaos pods that were let go without a proof.
+	// unverified has the nodes whose chaos pods were finalized without a proof that they
+	// are clean.
 	unverified map[string]bool
-	// effects are what injectors said of them at their end.
+	// effects are the last measurements of the injectors.
 	effects []chaospod.EffectAtEnd
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, unwanted: map[types.UID]string{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, tried: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, unwanted: map[types.UID]string{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, cleanerFailures: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
 	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -221,7 +226,7 @@ func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning,
 }
 
 // markAllUnverified marks all nodes of the shard when an earlier attempt, or an earlier
-// workflow, may have let chaos pods go: what it saw is lost.
+// workflow, may have finalized chaos pods: that attempt's findings are lost.
 func (c *cleaning) markAllUnverified(ctx context.Context) error {
 	if !c.in.ResultLost && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
 		return nil
@@ -244,13 +249,13 @@ func (c *cleaning) markAllUnverified(ctx context.Context) error {
 	return nil
 }
 
-// round reads the chaos pods live, deletes those that are to go and lets go of
-// those that are clean. It returns the ones that remain.
+// round reads the chaos pods live, deletes those that are to end and finalizes those that
+// are clean. It returns the ones that remain.
 func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	c.cleaners, c.waiting, c.held = map[string]corev1.Pod{}, map[types.UID]*corev1.Pod{}, map[types.UID]bool{}
 	var left []LeftPod
 	var errs []error
-	cleaners := map[string]bool{} // the names of those that the chaos pods have or may have
+	cleaners := map[string]bool{} // the names of all cleaners that these chaos pods can have
 	seen := 0
 	err := c.read(ctx, func(pods []corev1.Pod) {
 		pods = c.splitCleaners(pods)
@@ -272,8 +277,9 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	return append(cordoned, left...), cmp.Or(stale, err)
 }
 
-// read reads the chaos pods live: those of a shard at once, with their cleaners, and all
-// of them in pages, of which a cleaner may be on another: all cleaners are read first.
+// read reads chaos pods live. A shard is one list, with its cleaners. All shards are read
+// in pages: a cleaner may be on another page than its chaos pod, so read lists the cleaners
+// first.
 func (c *cleaning) read(ctx context.Context, take func([]corev1.Pod)) error {
 	if c.in.Shard.Number != AllShards {
 		pods, err := c.a.listChaosPods(ctx, c.in.Shard)
@@ -289,8 +295,8 @@ func (c *cleaning) read(ctx context.Context, take func([]corev1.Pod)) error {
 	return c.a.pageChaosPods(ctx, c.in.Shard.Disruption, false, take)
 }
 
-// advanceAll deletes those of the chaos pods that are to go, lets go of those that are
-// clean, and returns those that remain.
+// advanceAll deletes the chaos pods that are to end, finalizes those that are clean, and
+// returns those that remain.
 func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining []LeftPod, errs []error) {
 	if c.in.OnlyEnded {
 		ending, err := c.endingPods(ctx, pods)
@@ -325,7 +331,7 @@ func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining
 	return remaining, errs
 }
 
-// firstOf is the first of the errors, and says how many there are and of what.
+// firstOf is the first of the errors, with the number of them; of describes all of them.
 func firstOf(errs []error, of string) error {
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(failed) < 2 {
@@ -334,8 +340,7 @@ func firstOf(errs []error, of string) error {
 	return fmt.Errorf("%d %s; the first: %w", len(failed), of, failed[0])
 }
 
-// endingPods keeps the pods that are to go though the disruption goes on
-// (rules 37, 40).
+// endingPods are the pods that are to end though the disruption continues (rules 37, 40).
 func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
 	if err := c.findLost(ctx, pods); err != nil {
 		return nil, err
@@ -345,14 +350,14 @@ func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.
 	}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		uid := chaospod.TargetUID(&pod)
-		stays := goesOn(&pod) && !c.lost[uid] && c.unwanted[uid] == "" && c.operated[uid] == "" && c.taken[uid] == ""
+		stays := notEnding(&pod) && !c.lost[uid] && c.unwanted[uid] == "" && c.operated[uid] == "" && c.taken[uid] == ""
 		c.held[uid] = c.held[uid] || stays
 		return stays
 	}), nil
 }
 
-// result describes what is left and, while the disruption goes on, notes in
-// the record which targets are no longer disrupted.
+// result describes the chaos pods that are left. While the disruption continues, it also
+// records which targets are no longer disrupted.
 func (c *cleaning) result(ctx context.Context, left []LeftPod) (CleanResult, error) {
 	slices.SortFunc(left, func(a, b LeftPod) int {
 		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))

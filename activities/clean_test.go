@@ -32,8 +32,8 @@ import (
 
 var injectorRuns = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 
-// kubelet ends deleted chaos pods as a kubelet would: how says what exit code
-// by target node; a node it does not know keeps its pod running.
+// kubelet ends deleted chaos pods as a kubelet does, with the exit code that how has for
+// the target's node. The pods of an unknown node keep running.
 func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 	c.Helper()
 	c.OnPods(chaospod.Selector(ref, chaospod.AllShards), func(pods []*corev1.Pod) {
@@ -50,7 +50,7 @@ func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 	})
 }
 
-// exits is a kubelet that says how the injector of a chaos pod ended.
+// exits writes the exit of a chaos pod's injector, as a kubelet does.
 func (c *cluster) exits(pod *corev1.Pod, code int32) {
 	c.Helper()
 	phase := corev1.PodSucceeded
@@ -62,7 +62,7 @@ func (c *cluster) exits(pod *corev1.Pod, code int32) {
 	}
 }
 
-// forgets is a kubelet that is done with a deleted chaos pod.
+// forgets removes a deleted chaos pod, as a kubelet does at the end.
 func (c *cluster) forgets(pod *corev1.Pod) {
 	c.Helper()
 	if err := c.Forgets(pod); err != nil && c.Context().Err() == nil {
@@ -70,8 +70,8 @@ func (c *cluster) forgets(pod *corev1.Pod) {
 	}
 }
 
-// endsTogether is a kubelet that ends all the chaos pods, so many, once all are
-// deleted. It holds busy from its first write to its last.
+// endsTogether ends all the chaos pods, as a kubelet does, once this many are deleted. It
+// holds busy from its first write to its last.
 func (c *cluster) endsTogether(ref Ref, all int, busy *sync.Mutex) {
 	c.Helper()
 	alive := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil }
@@ -90,14 +90,14 @@ func (c *cluster) endsTogether(ref Ref, all int, busy *sync.Mutex) {
 	})
 }
 
-// differs is an API server's clock that is as much ahead of this machine's.
+// differs is a clock of an API server that is ahead of this machine's.
 func differs(t *testing.T, ahead time.Duration) *kube.Clock {
 	t.Helper()
 	clock := &kube.Clock{}
-	says := func(*http.Request) (*http.Response, error) {
+	answer := func(*http.Request) (*http.Response, error) {
 		return &http.Response{Header: http.Header{"Date": {time.Now().Add(ahead).UTC().Format(http.TimeFormat)}}}, nil
 	}
-	if _, err := clock.Wrap(roundTripper(says)).RoundTrip(nil); err != nil {
+	if _, err := clock.Wrap(roundTripper(answer)).RoundTrip(nil); err != nil {
 		t.Fatal(err)
 	}
 	return clock
@@ -129,8 +129,8 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(4, nil)
 		ref := c.injected("calm", all)
 		var lists, writes atomic.Int64
-		// A list that were answered between the two writes of a kubelet would be
-		// followed by a write too early, and a second one: there is the one or the other.
+		// A list between the two writes of a kubelet would cause a write too early, and a
+		// second write. So busy keeps lists and the kubelet's writes apart.
 		var kubelet sync.Mutex
 		c.endsTogether(ref, 4, &kubelet)
 		c.around(func(r *http.Request, server http.RoundTripper) (*http.Response, error) {
@@ -147,11 +147,12 @@ func TestCleanChaosPods(t *testing.T) {
 		})
 		began := time.Now()
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
-		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || len(cleaned.UnverifiedNodes) != 4 { // this kubelet's injectors do not say that they searched
+		// The injectors of this test do not report a search of their nodes.
+		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || len(cleaned.UnverifiedNodes) != 4 {
 			t.Errorf("cleaned = %+v, want nothing left, and all nodes to be searched", cleaned)
 		}
-		// It also lists now and then whatever the watch says: that is for a slow machine.
-		if most := 3 + int64(time.Since(began)/againGap); lists.Load() > most || writes.Load() != 5 {
+		// A slow machine may also list every relistGap.
+		if most := 3 + int64(time.Since(began)/relistGap); lists.Load() > most || writes.Load() != 5 {
 			t.Errorf("%d lists and %d writes, want at most %d and 5", lists.Load(), writes.Load(), most)
 		}
 	})
@@ -180,13 +181,16 @@ func TestCleanChaosPods(t *testing.T) {
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		left := c.ChaosPodsOf(ref)
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || cleaned.Left[0].Node != "node-1" { // rules 44, 48
+		// rules 44, 48
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || cleaned.Left[0].Node != "node-1" {
 			t.Fatalf("cleaned = %+v, want node-1 failed and the others gone", cleaned)
 		}
-		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rules 26, 44
+		// rules 26, 44
+		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) {
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
-		if n, err := c.env.ExecuteActivity(c.Finish, FinishInput{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.Get(ref)) { // rules 6, 45
+		// rules 6, 45
+		if n, err := c.env.ExecuteActivity(c.Finish, FinishInput{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.Get(ref)) {
 			t.Errorf("Finish let the disruption go although a chaos pod is left")
 		}
 		do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseStuck, Left: cleaned.Left, Remaining: 1, Advice: "mend the node", Round: 1})
@@ -226,7 +230,8 @@ func TestCleanChaosPods(t *testing.T) {
 		chaos := c.ChaosPodsOf(ref)
 		for i, pod := range chaos {
 			state := apicluster.Exited(137, "Error", "")
-			state.Terminated.FinishedAt = metav1.NewTime(decided.Add(time.Duration(i-2) * time.Minute)) // two before, one at that moment, one later
+			// two before the decision, one at that moment, one later
+			state.Terminated.FinishedAt = metav1.NewTime(decided.Add(time.Duration(i-2) * time.Minute))
 			c.Becomes(pod, corev1.PodFailed, state, corev1.ConditionFalse)
 		}
 		one := CleanInput{Shard: Shard{ref, 0}, Release: []string{string(chaos[3].UID)}, Patience: patience}
@@ -248,7 +253,8 @@ func TestCleanChaosPods(t *testing.T) {
 			c.Becomes(pod, corev1.PodFailed, apicluster.Exited(1, "Error", ""), corev1.ConditionFalse)
 		}
 		now := int64(0)
-		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})) // rule 38
+		// rule 38
+		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		successor := pods[0].DeepCopy()
 		successor.ResourceVersion, successor.UID = "", ""
 		_, err := c.Kube.CoreV1().Pods(c.Shop).Create(t.Context(), successor, metav1.CreateOptions{})
@@ -261,7 +267,8 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("left %+v, want all let go", cleaned)
 		}
 	})
-	t.Run("failed, and the target is a node that is not ready: kept, until the node is gone", func(t *testing.T) { // rule 39
+	// rule 39
+	t.Run("failed, and the target is a node that is not ready: kept, until the node is gone", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
 		node := c.node()
@@ -293,7 +300,8 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(chaos, corev1.PodFailed, apicluster.Exited(1, "Error", ""), corev1.ConditionFalse)
 		node.becomes(corev1.ConditionUnknown)
 		c.Must(c.Targets.DeleteRecords(t.Context(), ref))
-		c.Targets = targets.NewStore(c.Kube, c.Chaos, c.Targets.Watch, 8) // of a worker that never read it
+		// a worker that never read the record
+		c.Targets = targets.NewStore(c.Kube, c.Chaos, c.Targets.Watch, 8)
 		in := CleanInput{Shard: Shard{ref, AllShards}, Patience: time.Second}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v, want the chaos pod kept, as failed", cleaned)
@@ -311,7 +319,7 @@ func TestCleanChaosPods(t *testing.T) {
 		chaos := c.ChaosPodsOf(ref)[0]
 		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos.Name, metav1.DeleteOptions{}))
-		c.Clock = differs(t, time.Hour) // its grace period is over
+		c.Clock = differs(t, time.Hour) // the grace period is over
 		released := CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, released); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
 			t.Errorf("cleaned = %+v, want it waited for", cleaned)
@@ -345,7 +353,8 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("%d targets lost, want the one that nothing of ours holds back", n)
 		}
 	})
-	t.Run("failed, and another node has the name of its target: let go", func(t *testing.T) { // rule 39
+	// rule 39
+	t.Run("failed, and another node has the name of its target: let go", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
 		first := c.node()
@@ -367,14 +376,16 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", nil)
 		c.Clock = differs(t, -time.Hour) // however slow this machine is, the kubelet is in time
 		in := CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 42
+		// rule 42
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
 			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
 		}
 		late := c.ChaosPodsOf(ref)[0]
 		c.exits(&late, 137)
 		c.forgets(&late)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, in)
-		if left := c.ChaosPodsOf(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || len(left) != 1 { // rules 42, 44
+		// rules 42, 44
+		if left := c.ChaosPodsOf(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || len(left) != 1 {
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
 		}
 	})
@@ -427,7 +438,8 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0})
-		if again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 { // rules 47, 49
+		// rules 47, 49
+		if again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 {
 			t.Errorf("second round left %+v", again)
 		}
 	})
@@ -450,13 +462,15 @@ func TestCleanChaosPods(t *testing.T) {
 		if n := again(); n != 0 {
 			t.Errorf("another activity tells of %d lost targets, want none", n)
 		}
-		// The next try of the first, whose worker died before the workflow heard of it.
+		// Repeat the first activity, as if its worker had died before its result reached
+		// the workflow.
 		record, err := c.Targets.Shard(t.Context(), ref, 0)
 		c.Must(err)
 		run, number, _ := strings.Cut(record.Targets[0].EndedBy, "/")
 		first, err := strconv.Atoi(number)
 		c.Must(err)
-		record.Targets[0].EndedBy = fmt.Sprintf("%s/%d", run, first+2) // what the test environment calls the next
+		// the ID of the next activity in the test environment
+		record.Targets[0].EndedBy = fmt.Sprintf("%s/%d", run, first+2)
 		c.Must(c.Targets.Write(t.Context(), &record))
 		if n := again(); n != 1 {
 			t.Errorf("tried again it tells of %d lost targets, want 1", n)
@@ -524,7 +538,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c := newCluster(t)
 		pods := c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		// An earlier try let the chaos pod go, and its worker died.
+		// An earlier attempt removed the chaos pod, and its worker died.
 		for _, pod := range c.ChaosPodsOf(ref) {
 			c.Must(c.Activities.force(t.Context(), &pod))
 		}
@@ -556,7 +570,8 @@ func TestCleanChaosPods(t *testing.T) {
 		for _, pod := range chaos {
 			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
-		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{})) // rule 37
+		// rule 37
+		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{}))
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
@@ -581,7 +596,8 @@ func TestFinish(t *testing.T) {
 		t.Fatalf("%d left", left)
 	}
 	d := c.Get(ref)
-	if hasFinalizer(d) || d.Status.Phase != v1beta1.PhaseFinished || d.Status.CleanedAt == nil { // rule 6
+	// rule 6
+	if hasFinalizer(d) || d.Status.Phase != v1beta1.PhaseFinished || d.Status.CleanedAt == nil {
 		t.Errorf("after Finish: %+v %+v", d.Finalizers, d.Status)
 	}
 	c.WantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionTrue, "no chaos pod is left")
@@ -591,7 +607,7 @@ func TestFinish(t *testing.T) {
 	if _, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), contract.RecordName(ref.UID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the record is left: %v", err)
 	}
-	do[int](c, c.Finish, FinishInput{Disruption: ref}) // twice is once
+	do[int](c, c.Finish, FinishInput{Disruption: ref}) // a second call changes nothing
 }
 
 func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
@@ -608,7 +624,7 @@ func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
 	if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) { // rule 6
 		t.Errorf("still there after Finish: %v", err)
 	}
-	do[int](c, c.Finish, FinishInput{Disruption: ref}) // gone is done
+	do[int](c, c.Finish, FinishInput{Disruption: ref}) // a missing disruption is no error
 }
 
 func hasFinalizer(d *v1beta1.Disruption) bool {
@@ -622,7 +638,7 @@ func has(value getter, want int) bool {
 	return value.Get(&got) == nil && got == want
 }
 
-// testNode is the node of a test, named as its namespace.
+// testNode is the node of a test, with the name of the test's namespace.
 type testNode struct {
 	*cluster
 	live *corev1.Node
@@ -650,12 +666,12 @@ func (n *testNode) goes() {
 	n.Must(n.Kube.CoreV1().Nodes().Delete(n.Context(), n.live.Name, metav1.DeleteOptions{}))
 }
 
-// disrupted makes a disruption one of this node.
+// disrupted makes the node the target of a disruption.
 func (n *testNode) disrupted(spec *v1beta1.DisruptionSpec) {
 	spec.Level, spec.Selector = v1beta1.LevelNode, n.live.Labels
 }
 
-// The API server is away while chaos pods are cleaned: the error says so by its type. N15
+// N15: while the API server is unreachable, the type of the error shows it.
 func TestCleaningDoesNotReachTheAPIServer(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)

@@ -13,16 +13,16 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// cleanAgain lets a fresh pod on the node of a failed chaos pod undo what the
-// injector left, from its journal. A chaos pod whose cleaner succeeded is let
-// go; one whose cleaner failed too stays as it is, with the cleaner's words.
-// nil means that nothing was asked for.
+// cleanAgain creates a cleaner pod on the node of a failed chaos pod. The cleaner removes
+// what the injector left, from its journal. If the cleaner succeeds, cleanAgain removes the
+// chaos pod. If the cleaner fails too, the chaos pod stays, with the cleaner's message. nil
+// means that no cleaner is to retry this pod.
 func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod, error) {
 	if !c.retried(failed) {
 		return nil, nil
 	}
-	if words, tried := c.words(failed); tried {
-		return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
+	if message, found := c.cleanerFailure(failed); found {
+		return chaospod.NewLeftPod(failed, chaospod.Failed, message), nil
 	}
 	cleaner, found := c.cleaners[chaospod.CleanerName(failed)]
 	if !found {
@@ -33,9 +33,9 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 			return nil, fmt.Errorf("create the cleaner of chaos pod %s: %w", failed.Name, err)
 		}
 		if refusal != "" {
-			words := "no cleaner can be created: " + refusal
-			c.noteCleanerFailed(failed, words)
-			return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
+			message := "no cleaner can be created: " + refusal
+			c.noteCleanerFailed(failed, message)
+			return chaospod.NewLeftPod(failed, chaospod.Failed, message), nil
 		}
 		return chaospod.NewLeftPod(failed, chaospod.Waiting, "a cleaner works on the node"), nil
 	}
@@ -47,18 +47,19 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 			c.markUnverified(failed)
 		}
 		c.a.events().Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner pod cleaned up after the injector", string(failed.UID))
-		// The cleaner is the proof until its chaos pod is gone; then it is swept.
+		// The cleaner pod is the proof until its chaos pod is gone. Then
+		// deleteStaleCleaners deletes the cleaner.
 		return chaospod.NewLeftPod(failed, chaospod.Waiting, "cleaned from the journal"), c.a.force(ctx, failed)
 	}
 	if err := c.a.force(ctx, &cleaner); err != nil {
 		return nil, err
 	}
-	words := "the cleaner failed too: " + chaospod.CleanerReport(&cleaner)
-	c.noteCleanerFailed(failed, words)
-	return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
+	message := "the cleaner failed too: " + chaospod.CleanerReport(&cleaner)
+	c.noteCleanerFailed(failed, message)
+	return chaospod.NewLeftPod(failed, chaospod.Failed, message), nil
 }
 
-// retried is true for a chaos pod that a cleaner is to try.
+// retried is true for a chaos pod that a cleaner is to retry.
 func (c *cleaning) retried(failed *corev1.Pod) bool {
 	return slices.Contains(c.in.Retry, chaospod.TargetName(failed)) ||
 		slices.Contains(c.in.Retry, "*") && !named(c.in.Exhausted, failed)
@@ -69,21 +70,22 @@ func onNode(pod *corev1.Pod) string {
 	return fmt.Sprintf("chaos pod %s on node %s, target %s", pod.Name, pod.Spec.NodeName, chaospod.TargetName(pod))
 }
 
-// noteCleanerFailed remembers that the cleaner of a chaos pod has had its one try.
-func (c *cleaning) noteCleanerFailed(failed *corev1.Pod, words string) {
+// noteCleanerFailed remembers that the only attempt of a chaos pod's cleaner has failed.
+func (c *cleaning) noteCleanerFailed(failed *corev1.Pod, message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tried[failed.UID] = words
+	c.cleanerFailures[failed.UID] = message
 }
 
-func (c *cleaning) words(failed *corev1.Pod) (words string, tried bool) {
+func (c *cleaning) cleanerFailure(failed *corev1.Pod) (message string, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	words, tried = c.tried[failed.UID]
-	return words, tried
+	message, found = c.cleanerFailures[failed.UID]
+	return message, found
 }
 
-// splitCleaners takes the cleaners out of a list of our pods.
+// splitCleaners removes the cleaners from a list of chaos pods and keeps them in
+// c.cleaners.
 func (c *cleaning) splitCleaners(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		cleaner := pod.Labels[v1beta1.LabelCleaner] != ""
@@ -94,8 +96,8 @@ func (c *cleaning) splitCleaners(pods []corev1.Pod) []corev1.Pod {
 	})
 }
 
-// deleteStaleCleaners deletes cleaners whose chaos pod is gone: all but those with these
-// names. It goes on after an error.
+// deleteStaleCleaners deletes the cleaners whose chaos pod is gone: all except those in
+// wanted. It continues after an error.
 func (c *cleaning) deleteStaleCleaners(ctx context.Context, wanted map[string]bool) error {
 	var errs []error
 	for name, cleaner := range c.cleaners {

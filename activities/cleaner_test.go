@@ -32,7 +32,7 @@ func (c *cluster) failedOn() (Ref, corev1.Pod) {
 	return ref, pod
 }
 
-// cleanerEnds waits for a cleaner, beside the test, and writes how it ended.
+// cleanerEnds waits in the background for a cleaner, and writes how it ended.
 func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
 	c.Helper()
 	ended := false
@@ -53,8 +53,8 @@ func in(ref Ref, retry ...string) CleanInput {
 	return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: time.Minute}
 }
 
-// An installation may want all that Squall puts on nodes to be the last to be evicted
-// and killed there. The API server knows such a class without anybody's doing.
+// An installation can set a priority class for all pods that Squall runs on nodes, so that
+// a node evicts and kills them last. The API server has this class by default.
 func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
 	const class, critical = "system-node-critical", 2000001000
 	has := func(c *cluster, what string, pod *corev1.Pod) {
@@ -79,14 +79,14 @@ func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
 	c.Must(err)
 	has(c, "a command on a node", sweeper)
 
-	// What the class was when the chaos pod was made need not be what it is now.
+	// The value of the class may have changed since the chaos pod was created.
 	if cleaner := c.Builder.Cleaner(&failed); cleaner.Spec.Priority != nil || cleaner.Spec.PreemptionPolicy != nil {
 		t.Errorf("the cleaner asks for priority %v itself: it would be refused once the class has another", cleaner.Spec.Priority)
 	}
 }
 
-// Whoever cleans all of a disruption does so page by page (finding 32): a cleaner may be
-// on another page than its chaos pod, and nothing of any page is forgotten.
+// A cleaning of a whole disruption reads pages (finding 32). A cleaner may be on another
+// page than its chaos pod, and no page is lost.
 func TestAllChaosPodsAreCleanedInPages(t *testing.T) {
 	c := newCluster(t)
 	ref, failed := c.failedOn()
@@ -132,10 +132,12 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
 		c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), found)
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 { // rule 46
+		// rule 46
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
 		}
-		if cleaned := c.Counts.Of("squall_injector_cleaned_total"); cleaned != 1 { // it is the injector that counts, not its cleaner
+		// the injector counts, not its cleaner
+		if cleaned := c.Counts.Of("squall_injector_cleaned_total"); cleaned != 1 {
 			t.Errorf("%d ends of injectors are counted, want 1", cleaned)
 		}
 		c.wantEvent("InjectorFailed", "node node-0", "exited with code 137")
@@ -151,8 +153,8 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		}
 	})
 	for _, test := range []struct {
-		name, said string
-		unverified []string
+		name, message string
+		unverified    []string
 	}{
 		{"a cleaner that searched the node is believed", `{"cleaned":["cpu-pressure of disruption shop/calm"],"audited":true,"left":[]}`, nil},
 		{"a cleaner that could not search leaves the node unverified", `{"cleaned":["x"],"audited":false,"left":[]}`, []string{"node-0"}},
@@ -163,14 +165,14 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			ref, failed := c.failedOn()
-			c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", test.said), make(chan *corev1.Pod, 1))
+			c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", test.message), make(chan *corev1.Pod, 1))
 			if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || !cmp.Equal(test.unverified, cleaned.UnverifiedNodes) {
 				t.Errorf("cleaned = %+v, want nothing left and %v unverified", cleaned, test.unverified)
 			}
 		})
 	}
-	for said, want := range map[string]struct {
-		name, why string // why the chaos pod is still there; empty: it is not
+	for message, want := range map[string]struct {
+		name, why string // why the chaos pod remains; empty if it is gone
 	}{
 		`{"cleaned":["x"],"audited":true,"left":[]}`:                                         {"a cleaner that is killed when it has proved all is believed", ""},
 		`{"cleaned":["x"],"audited":false,"left":[]}`:                                        {"one that had not searched the node is not", "exit code 137 (Error), and it reported nothing as left"},
@@ -182,7 +184,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			ref, failed := c.failedOn()
-			c.cleanerEnds(failed, corev1.PodFailed, apicluster.Exited(137, "Error", said), make(chan *corev1.Pod, 1))
+			c.cleanerEnds(failed, corev1.PodFailed, apicluster.Exited(137, "Error", message), make(chan *corev1.Pod, 1))
 			cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*"))
 			gone := cleaned.Remaining == 0 && len(cleaned.UnverifiedNodes) == 0
 			if (want.why == "") != gone || !gone && (len(cleaned.Left) != 1 || !strings.HasPrefix(cleaned.Left[0].Why, "the cleaner failed too: "+want.why)) {
@@ -259,7 +261,8 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			_, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
-		if left := c.ChaosPodsOf(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rule 44
+		// rule 44
+		if left := c.ChaosPodsOf(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) {
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
 	})
@@ -291,8 +294,8 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 	})
 }
 
-// The journal of the other kind belongs to an injector that lives: a cleaner that
-// meets it cannot succeed.
+// The journal of the other fault type belongs to a running injector: a cleaner that tries
+// to clean that one too cannot succeed.
 func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
@@ -318,19 +321,20 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 		t.Errorf("cleaned = %+v, %d chaos pods are there; want the other kind to go on", cleaned, len(left))
 	}
 	c.wantEvent("Healed", dead.Name)
-	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 { // rule 18
+	// rule 18
+	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 {
 		t.Errorf("selection = %+v, want the same target, and nothing injected anew", again)
 	}
 }
 
-// One pod that cannot be cleaned, and one that the API server does not let us
-// clean, stop no other (rule 48).
+// A pod that cannot be cleaned, or that the API server does not let us clean, does not stop
+// the others (rule 48).
 func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		refuse func(r *http.Request, failed corev1.Pod) bool
 		code   int
-		// wrong is true when the activity fails, to be tried again.
+		// wrong is true when the activity fails and Temporal retries it.
 		wrong bool
 	}{
 		{"the cleaner is forbidden, as by a quota", func(r *http.Request, _ corev1.Pod) bool {
@@ -356,7 +360,8 @@ func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
 				}
 				return nil, nil
 			})
-			c.Parallel = 1 // so that the others come after it
+			// so that the others are cleaned after it
+			c.Parallel = 1
 			value, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref, "*"))
 			if test.wrong != (err != nil) {
 				t.Fatalf("error = %v, want one: %t", err, test.wrong)
@@ -377,8 +382,7 @@ func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
 	}
 }
 
-// A cleaner whose chaos pod is gone and that cannot be deleted stops the deletion of no
-// other one. N33
+// N33: a cleaner that cannot be deleted does not stop the deletion of others.
 func TestACleanerThatCannotBeDeletedStopsNoOther(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(6, nil)
@@ -409,7 +413,7 @@ func TestACleanerThatCannotBeDeletedStopsNoOther(t *testing.T) {
 	}
 }
 
-// refusal is an API server's answer that refuses.
+// refusal is the API server's refusal of a request.
 func refusal(r *http.Request, code int) *http.Response {
 	reason := map[int]string{http.StatusForbidden: "Forbidden", http.StatusInternalServerError: "InternalError"}[code]
 	status := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"refused by the test","reason":%q,"code":%d}`, reason, code)

@@ -18,8 +18,8 @@ func losesClouds(services ...v1beta1.NetworkCloudService) func(*v1beta1.Disrupti
 	}
 }
 
-// publishes writes the ConfigMap of the worker's setting: what AWS publishes, with
-// these ranges of each service.
+// publishes writes the ConfigMap of the worker's setting: AWS's document, with these ranges
+// of each service.
 func (c *cluster) publishes(ranges map[string][]string) {
 	c.Helper()
 	var all []string
@@ -54,7 +54,8 @@ func TestRangesOfACloudReachTheChaosPodsAndStay(t *testing.T) {
 	ranges := []string{"192.0.2.0/24:0/tcp", "198.51.100.0/24:0/tcp", "203.0.113.0/24:0/"}
 	c.wantHosts(ref, append([]string{address + ":80/tcp"}, ranges...)...)
 
-	// What the provider publishes later is another disruption's; the service is followed.
+	// The provider's later ranges are for later disruptions. The service's addresses stay
+	// up to date.
 	c.publishes(map[string][]string{"EC2": {"10.0.0.0/8"}})
 	c.hasEndpoints("db", "10.250.0.1")
 	c.restartWorker()
@@ -66,16 +67,16 @@ func TestRangesOfACloudReachTheChaosPodsAndStay(t *testing.T) {
 func TestCloudsWithoutKnownRangesAreRefused(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
-	refused := func(name, service string, words ...string) {
+	refused := func(name, service string, parts ...string) {
 		t.Helper()
 		ref := c.Disruption(name, losesClouds(v1beta1.NetworkCloudService{ServiceName: service}))
 		plan := do[Plan](c, c.Prepare, ref)
-		for _, word := range words {
-			if !strings.Contains(plan.Rejected, word) {
-				t.Errorf("%s is rejected because of %q, want it to say %q", name, plan.Rejected, word)
+		for _, part := range parts {
+			if !strings.Contains(plan.Rejected, part) {
+				t.Errorf("%s is rejected because of %q, want %q in it", name, plan.Rejected, part)
 			}
 		}
-		c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, words[0])
+		c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, parts[0])
 	}
 	refused("no-config-map", "S3", "spec.network.cloud.aws: ", "setting cloud-ranges", c.Clouds.ConfigMap.String(), "set cloud-ranges-fetch")
 

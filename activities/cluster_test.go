@@ -53,7 +53,7 @@ func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) Ref
 	return ref
 }
 
-// injected has a disruption started, and its injectors run and say that they inject.
+// injected starts a disruption whose injectors run and report that they inject.
 func (c *cluster) injected(name string, change func(*v1beta1.DisruptionSpec)) Ref {
 	c.Helper()
 	ref := c.started(name, change)
@@ -63,23 +63,23 @@ func (c *cluster) injected(name string, change func(*v1beta1.DisruptionSpec)) Re
 	return ref
 }
 
-// wantEvent wants one event of the reason, with all these words in its message.
-func (c *cluster) wantEvent(reason string, words ...string) {
+// wantEvent wants one event with the reason, with all these parts in its message.
+func (c *cluster) wantEvent(reason string, parts ...string) {
 	c.Helper()
 	events := c.EventsOf(reason)
 	if len(events) != 1 {
 		c.Errorf("%d events %s, want 1", len(events), reason)
 		return
 	}
-	for _, word := range words {
-		if !strings.Contains(events[0].Message, word) {
-			c.Errorf("event %s says %q, want it to name %q", reason, events[0].Message, word)
+	for _, part := range parts {
+		if !strings.Contains(events[0].Message, part) {
+			c.Errorf("event %s is %q, want %q in it", reason, events[0].Message, part)
 		}
 	}
 }
 
-// through lets the activities' client call a function for each request, which
-// may answer it; nil sends the request on.
+// through has a function called for each request of the activities' client. The function
+// may answer it; nil passes the request on.
 func (c *cluster) through(answer func(*http.Request) (*http.Response, error)) {
 	c.Helper()
 	c.around(func(r *http.Request, server http.RoundTripper) (*http.Response, error) {
@@ -90,7 +90,7 @@ func (c *cluster) through(answer func(*http.Request) (*http.Response, error)) {
 	})
 }
 
-// around hands every call of the client from now on to do, which may ask server.
+// around passes every later request of the client to do, which may call server.
 func (c *cluster) around(do func(r *http.Request, server http.RoundTripper) (*http.Response, error)) {
 	c.Helper()
 	config := apiserver.Start(c.T)

@@ -19,34 +19,36 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// CreateInput says for which targets CreateChaosPods is to create chaos pods.
+// CreateInput selects the targets that get chaos pods.
 type CreateInput struct {
 	Shard
-	// Version of the shard's record, if the workflow was told: then it need not be
-	// read again where the watch holds just that.
+	// Version of the shard's record, if the workflow knows it. The activity reads the
+	// record from the watch if the watch holds this version.
 	Version string `json:"version,omitempty"`
-	// Run is that of the choice: targets of an earlier one have their chaos pods, or had.
+	// Run is the number of the choice of targets. Targets of earlier choices have their
+	// chaos pods, or had them.
 	Run int `json:"run,omitempty"`
-	// Operated is true when only targets that are given to the disruption get chaos
-	// pods, or that no driver moves.
+	// Operated restricts chaos pods to targets that the driver has granted, or that no
+	// driver manages.
 	Operated bool `json:"operated,omitempty"`
 }
 
-// CreateResult says what CreateChaosPods did.
+// CreateResult counts the chaos pods that CreateChaosPods created.
 type CreateResult struct {
 	Pods int `json:"pods"`
-	// Refused counts chaos pods the API server will never take, Why the first refusal.
+	// Refused counts the chaos pods that the API server refuses for good, Why is the first
+	// reason.
 	Refused int    `json:"refused,omitempty"`
 	Why     string `json:"why,omitempty"`
-	// Stopped says why nothing may be injected any more; then no pod was created
-	// after that was known, and those before it are counted.
+	// Stopped is why nothing may be injected any more. Pods still counts the chaos pods
+	// that were created before the stop was known.
 	Stopped string `json:"stopped,omitempty"`
 }
 
-// CreateChaosPods creates one chaos pod for each target of the shard and each
-// kind (rule 22), unless the disruption was stopped. Called again it
-// creates what is missing. What the API server refuses for good is counted and
-// told as an event; what it cannot take now is an error, to be tried again.
+// CreateChaosPods creates one chaos pod for each target of the shard and each fault type
+// (rule 22), unless the disruption was stopped. Another call creates the missing ones. It
+// counts a permanent refusal of the API server and records an event. A temporary refusal is
+// an error, so that Temporal retries.
 func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (CreateResult, error) {
 	d, err := a.Targets.LoadSpec(ctx, s.Disruption)
 	if err != nil {
@@ -77,7 +79,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (Create
 	if err != nil {
 		return CreateResult{}, err
 	}
-	// Checked last, right before creating.
+	// This check is the last step before the creation.
 	if why, err := a.stopped(ctx, s.Disruption); why != "" || err != nil {
 		return CreateResult{Stopped: why}, err
 	}
@@ -95,7 +97,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (Create
 	return created, a.reportCreation(ctx, d, s, created)
 }
 
-// chosenSince are the targets of that choice and later ones.
+// chosenSince are the targets of choice number run and later ones.
 func chosenSince(all []targets.Target, run int) (some []targets.Target) {
 	for _, target := range all {
 		if target.Run >= run {
@@ -105,8 +107,8 @@ func chosenSince(all []targets.Target, run int) (some []targets.Target) {
 	return some
 }
 
-// chaosPods are those of a shard's targets. hosts are what services and clouds
-// stand for now, empty if none are asked for.
+// chaosPods are the chaos pods for a shard's targets. hosts are the current addresses of
+// services and clouds, empty if the disruption names none.
 func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets.Target, hosts string) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	now := time.Now()
@@ -128,13 +130,13 @@ func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets
 	return pods, nil
 }
 
-// createdAtOnce is how many chaos pods are created between two looks at whether
-// they still may be: a worker that is slow, and that Temporal has given up, goes on
-// for as long as its context lives, while another one cleans and finishes.
+// createdAtOnce is the number of chaos pods created between two checks for a stop. A slow
+// worker continues until its context ends, even after Temporal has timed it out, while
+// another worker cleans up and finishes.
 const createdAtOnce = 50
 
-// createAll creates pods as long as the disruption is not stopped, of which the
-// caller has just made sure.
+// createAll creates pods until the disruption is stopped. The caller has just checked for a
+// stop.
 func (a *Activities) createAll(ctx context.Context, ref Ref, pods []*corev1.Pod) (CreateResult, error) {
 	var all CreateResult
 	for some := range slices.Chunk(pods, createdAtOnce) {
@@ -176,7 +178,7 @@ func (a *Activities) createSome(ctx context.Context, pods []*corev1.Pod) (Create
 	return created, err
 }
 
-// reportCreation records on the disruption what happened.
+// reportCreation records events on the disruption, and a refusal in status.
 func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, s CreateInput, c CreateResult) error {
 	key := fmt.Sprint(s.Number)
 	if s.Run > 0 {
@@ -194,7 +196,7 @@ func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, 
 	return nil
 }
 
-// showRefusal puts the reason where a user looks first.
+// showRefusal writes the reason into the condition Injected.
 func (a *Activities) showRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), planned(ctx, d, func(live *v1beta1.Disruption) {
 		status.SetCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))

@@ -32,7 +32,8 @@ func TestCreateChaosPods(t *testing.T) {
 		all(spec)
 		spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
 	})
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}}) // a lost answer: the same pods
+	// The retry after a lost answer creates no other pods.
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}})
 	chaos := c.ChaosPodsOf(ref)
 	if len(chaos) != 4 { // rule 22
 		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
@@ -45,7 +46,7 @@ func TestCreateChaosPods(t *testing.T) {
 		if pod.Namespace == target.Namespace || pod.Namespace != c.Namespace { // rule 25
 			t.Errorf("chaos pod is in namespace %s", pod.Namespace)
 		}
-		owner := metav1.GetControllerOf(&pod) // kubectl drain and the cluster autoscaler ask for it
+		owner := metav1.GetControllerOf(&pod) // kubectl drain and the cluster autoscaler need it
 		if owner == nil || owner.Kind != "ConfigMap" || pod.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] != "true" {
 			t.Errorf("chaos pod %s has controller %v and annotations %v: it would keep its node from being drained", pod.Name, owner, pod.Annotations)
 		} else if record, err := c.Kube.CoreV1().ConfigMaps(pod.Namespace).Get(t.Context(), owner.Name, metav1.GetOptions{}); err != nil || record.UID != owner.UID {
@@ -70,8 +71,8 @@ func TestCreateChaosPods(t *testing.T) {
 	}
 	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
 	for _, pod := range pods {
-		told := slices.ContainsFunc(c.EventsOf("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
-		if !told { // rule 21
+		recorded := slices.ContainsFunc(c.EventsOf("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
+		if !recorded { // rule 21
 			t.Errorf("no event on target %s", pod.Name)
 		}
 	}
@@ -80,7 +81,7 @@ func TestCreateChaosPods(t *testing.T) {
 	}
 }
 
-func TestRefusedChaosPodsAreTold(t *testing.T) {
+func TestRefusedChaosPodsAreReported(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
 	quota := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "tiny"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
@@ -121,8 +122,10 @@ func TestAwaitInjection(t *testing.T) {
 	}()
 	chaos := c.ChaosPodsOf(ref)
 	c.Becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	c.Eventually("PartiallyInjected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // rule 29
-	c.Eventually("nothing moves, and both targets are told", func() bool {                                                   // rule 21
+	// rule 29
+	c.Eventually("PartiallyInjected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected })
+	// rule 21
+	c.Eventually("nothing moves, and both targets are told", func() bool {
 		return len(c.EventsOf("Disrupted")) == 1 && len(c.EventsOf("Chosen")) == 1
 	})
 	c.Becomes(chaos[1], corev1.PodPending, cannotPull, corev1.ConditionFalse)
@@ -137,7 +140,8 @@ func TestAwaitInjection(t *testing.T) {
 		t.Errorf("status = %+v, want 1/2 Injecting", status)
 	}
 	c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	c.Eventually("Injected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.Injected }) // rule 30
+	// rule 30
+	c.Eventually("Injected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.Injected })
 	c.Eventually("both are disrupted, and the disruption says so", func() bool {
 		return len(c.EventsOf("Disrupted")) == 2 && len(c.EventsOf("Injected")) == 1
 	})
@@ -151,7 +155,7 @@ func TestAwaitInjection(t *testing.T) {
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
 }
 
-// watchInjection runs AwaitInjection beside the test, which hears of its end.
+// watchInjection runs AwaitInjection in the background and sends its error.
 func (c *cluster) watchInjection(in AwaitInput) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -161,7 +165,7 @@ func (c *cluster) watchInjection(in AwaitInput) <-chan error {
 	return ended
 }
 
-// A kubelet that does not answer keeps nobody from being told of the other targets.
+// A kubelet that does not answer does not delay the status of other targets.
 func TestAwaitInjectionWaitsForNoLog(t *testing.T) {
 	c := newCluster(t)
 	release := make(chan struct{})
@@ -190,16 +194,16 @@ func TestAwaitInjectionWaitsForNoLog(t *testing.T) {
 	c.Must(<-ended)
 }
 
-// The first choice of targets and what is injected by then are told in one write; what
-// is not injected yet keeps the choice from nobody.
-func TestTheFirstChoiceIsToldByTheWatch(t *testing.T) {
+// One write shows the first choice of targets and the first injections. A target that is
+// not injected yet does not delay the write.
+func TestAwaitInjectionShowsTheFirstChoice(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		t.Run(fmt.Sprintf("everything is ready: %t", ready), func(t *testing.T) {
 			c := newCluster(t)
 			c.MakeTargets(2, nil)
 			ref := c.Disruption("calm", nil)
 			do[Plan](c, c.Prepare, ref)
-			chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Told: true})
+			chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
 			if s := c.Get(ref).Status; s.StartTime != nil || chosen.Selected != 2 {
 				t.Fatalf("%d are chosen, and status says %+v; want 2, and nothing", chosen.Selected, s)
 			}
@@ -246,8 +250,8 @@ func TestTheFirstChoiceIsToldByTheWatch(t *testing.T) {
 	}
 }
 
-// While events are recorded slowly a change waits longer than it takes to be sure
-// that nothing moves: it counts all the same.
+// Slow events can take longer than the calm that ends a watch. A change that comes
+// meanwhile counts.
 func TestSlowEventsAreNoStandstill(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(14, nil)
@@ -269,7 +273,8 @@ func TestSlowEventsAreNoStandstill(t *testing.T) {
 			if recorded.Add(1) == 1 {
 				close(recording)
 			}
-			if recorded.Load() <= 12 { // four at a time: nine seconds, after two of calm
+			// four at a time: nine seconds, after two of calm
+			if recorded.Load() <= 12 {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
@@ -299,11 +304,12 @@ func TestPrepare(t *testing.T) {
 	ref := c.Disruption("calm", nil)
 	for _, ref := range []Ref{later, ref} {
 		plan := do[Plan](c, c.Prepare, ref)
-		if ref != later { // the choice of targets follows at once, and tells it
+		if ref != later { // the choice of targets follows at once, and shows the plan
 			do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 		}
 		status := c.Get(ref).Status
-		if plan.SpecHash == "" || status.SpecHash != plan.SpecHash || status.ObservedGeneration != 1 { // rule 7
+		// rule 7
+		if plan.SpecHash == "" || status.SpecHash != plan.SpecHash || status.ObservedGeneration != 1 {
 			t.Errorf("hash in status = %q, in plan %q, status %+v", status.SpecHash, plan.SpecHash, status)
 		}
 		if status.ExpiryTime == nil || status.StartTime == nil || status.Kinds != "cpu-pressure" || status.InjectionStatus != v1beta1.NotInjected || status.Workflow == nil {
@@ -326,7 +332,8 @@ func TestPrepare(t *testing.T) {
 		if n := len(c.EventsOf("SpecChanged")); n != 1 { // rule 9
 			t.Errorf("%d SpecChanged events, want 1", n)
 		}
-		if frozen, err := c.Targets.LoadSpec(t.Context(), ref); err != nil || frozen.Spec.DryRun { // rule 8
+		// rule 8
+		if frozen, err := c.Targets.LoadSpec(t.Context(), ref); err != nil || frozen.Spec.DryRun {
 			t.Errorf("the edit is carried out: %+v, %v", frozen, err)
 		}
 	})
@@ -338,7 +345,8 @@ func TestPrepare(t *testing.T) {
 		record.Data[targets.KeyRun] = "a terminated run"
 		_, err = c.Kube.CoreV1().ConfigMaps(c.Namespace).Update(t.Context(), record, metav1.UpdateOptions{})
 		c.Must(err)
-		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") { // rule T1
+		// rule T1
+		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") {
 			t.Errorf("plan = %+v, want clean only", plan)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// An edit changes nothing of what is made after it either, and no worker has to
-// remember the first spec for that (rule 8).
+// An edit does not change chaos pods that are created after it, even by a worker that
+// started after it (rule 8).
 func TestAChaosPodMadeAfterAnEditHasTheFirstParameters(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
@@ -56,7 +56,7 @@ func TestAChaosPodMadeAfterAnEditHasTheFirstParameters(t *testing.T) {
 	}
 }
 
-// injections are what the chaos pods of a disruption are told to inject.
+// injections are the instructions of a disruption's chaos pods.
 func (c *cluster) injections(ref Ref) (all []v1beta1.Injection) {
 	c.Helper()
 	for _, pod := range c.ChaosPodsOf(ref) {

@@ -20,25 +20,25 @@ import (
 
 // Times of the effects.
 const (
-	// logPatience is how long one chaos pod's log is waited for.
+	// logPatience is the longest wait for one chaos pod's log.
 	logPatience = 2 * time.Second
-	// effectGap is the least time between two looks for effects that are not proven
-	// yet, effectGapMax the longest. It grows by half from look to look.
+	// effectGap is the shortest pause between two attempts of AwaitEffects, effectGapMax
+	// the longest. The pause grows by half with each attempt.
 	effectGap    = 2 * time.Second
 	effectGapMax = time.Minute
 )
 
-// EffectProgress says how many injections AwaitEffects knows not to act yet.
-// It is 0 when it returns without an error.
+// EffectProgress counts the injections that are known to have no effect yet. It is 0 when
+// AwaitEffects returns without an error.
 type EffectProgress struct {
 	Unproven int `json:"unproven,omitempty"`
 }
 
-// AwaitEffects looks once at the effects that are not known to be proven, and at those
-// whose chaos pods are not ready or were not for a while, and writes those that turned
-// into status. As long as one is not proven, or cannot be read, it fails, with the
-// delay until the next look: Temporal waits for that, without a worker's slot and
-// without an event of history, and shows the figures meanwhile.
+// AwaitEffects reads once the effects that are not proven, and those of chaos pods that are
+// not ready or were not for a while. It writes changed effects into status. While one
+// effect is not proven or not readable, it fails, with the delay until the next attempt.
+// Temporal waits for that delay without a worker's slot and without an event of history,
+// and shows the figures meanwhile.
 func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress, error) {
 	d, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
@@ -47,11 +47,11 @@ func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress,
 	if err != nil {
 		return EffectProgress{}, err
 	}
-	said, unread := a.readEffects(ctx, d, a.doubtful(d))
-	if len(said) > 0 {
+	turned, unread := a.readEffects(ctx, d, a.needEffectRead(d))
+	if len(turned) > 0 {
 		err := a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 			if !d.Status.Phase.Ending() {
-				status.ShowEffects(d, said)
+				status.ShowEffects(d, turned)
 			}
 		})
 		if err != nil {
@@ -65,8 +65,8 @@ func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress,
 	for _, kinds := range d.Status.TargetInjections {
 		for _, injection := range kinds {
 			effect := injection.Effect
-			if turned := said[injection.InjectorPodName]; turned != nil {
-				effect = turned
+			if turn := turned[injection.InjectorPodName]; turn != nil {
+				effect = turn
 			}
 			if effect != nil && effect.State != v1beta1.EffectProven {
 				unproven, evidence = unproven+1, fmt.Sprintf(": %s: %s", effect.State, effect.Evidence)
@@ -81,10 +81,10 @@ func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress,
 		temporal.ApplicationErrorOptions{NextRetryDelay: effectPause(activity.GetInfo(ctx).Attempt), Category: temporal.ApplicationErrorCategoryBenign})
 }
 
-// effectPause is the pause after so many looks.
-func effectPause(looks int32) time.Duration {
+// effectPause is the pause after this many attempts.
+func effectPause(attempts int32) time.Duration {
 	pause := effectGap
-	for range looks - 1 {
+	for range attempts - 1 {
 		if pause = pause * 3 / 2; pause > effectGapMax {
 			return effectGapMax
 		}
@@ -92,27 +92,27 @@ func effectPause(looks int32) time.Duration {
 	return pause
 }
 
-// doubtful are the chaos pods whose effects have to be asked for.
-func (a *Activities) doubtful(d *v1beta1.Disruption) []*corev1.Pod {
+// needEffectRead are the chaos pods whose effects have to be read from logs.
+func (a *Activities) needEffectRead(d *v1beta1.Disruption) []*corev1.Pod {
 	known := effectsOf(d)
-	var asked []*corev1.Pod
+	var unproven []*corev1.Pod
 	for _, pod := range a.ChaosPods.Of(d.Ref()) {
 		effect, listed := known[pod.Name]
-		if listed && !certain(pod, effect) && chaospod.InjectorState(pod).Running != nil {
-			asked = append(asked, pod)
+		if listed && !knownProven(pod, effect) && chaospod.InjectorState(pod).Running != nil {
+			unproven = append(unproven, pod)
 		}
 	}
-	return asked
+	return unproven
 }
 
-// certain is true of an effect that is known to be proven and of which the chaos pod
-// has told no turn since: nobody need ask.
-func certain(pod *corev1.Pod, known *v1beta1.Effect) bool {
+// knownProven is true for an effect that is known to be proven and that the chaos pod has
+// not reported as changed since. It needs no read.
+func knownProven(pod *corev1.Pod, known *v1beta1.Effect) bool {
 	ready, _ := chaospod.Ready(pod)
 	return ready && known != nil && known.State == v1beta1.EffectProven && kube.ReadyAgain(pod, known) == nil
 }
 
-// effectsOf are the effects in status, by chaos pod name; nil for one that is not known.
+// effectsOf are the effects in status, by chaos pod name; nil for an unknown effect.
 func effectsOf(d *v1beta1.Disruption) map[string]*v1beta1.Effect {
 	known := map[string]*v1beta1.Effect{}
 	for _, kinds := range d.Status.TargetInjections {
@@ -123,8 +123,9 @@ func effectsOf(d *v1beta1.Disruption) map[string]*v1beta1.Effect {
 	return known
 }
 
-// readEffects reads from chaos pods' logs what turned since status was written, and
-// records what turned for the worse. What cannot be read is left out; unread is why.
+// readEffects reads from chaos pods' logs the effects that changed since status was
+// written. It records an event for each change for the worse. turned leaves out a log that
+// cannot be read; unread is why.
 func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) (turned map[string]*v1beta1.Effect, unread error) {
 	known := effectsOf(d)
 	turned = map[string]*v1beta1.Effect{}
@@ -141,7 +142,7 @@ func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pod
 			if len(turns) == 0 || chaospod.SameEffect(known[pod.Name], &turns[len(turns)-1]) {
 				return nil
 			}
-			a.tellTurns(ctx, d, pod, known[pod.Name], turns)
+			a.recordTurns(ctx, d, pod, known[pod.Name], turns)
 			mu.Lock()
 			defer mu.Unlock()
 			turned[pod.Name] = &turns[len(turns)-1]
@@ -152,8 +153,8 @@ func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pod
 	return turned, unread
 }
 
-// tellTurns records each turn for the worse that status does not know of.
-func (a *Activities) tellTurns(ctx context.Context, d *v1beta1.Disruption, pod *corev1.Pod, known *v1beta1.Effect, turns []v1beta1.Effect) {
+// recordTurns records each change for the worse that status does not show yet.
+func (a *Activities) recordTurns(ctx context.Context, d *v1beta1.Disruption, pod *corev1.Pod, known *v1beta1.Effect, turns []v1beta1.Effect) {
 	reasons := map[v1beta1.EffectState]string{v1beta1.EffectLost: "EffectLost", v1beta1.EffectIneffective: "EffectIneffective"}
 	for _, turn := range turns {
 		reason := reasons[turn.State]

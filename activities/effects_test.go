@@ -22,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/test/apicluster"
 )
 
-// logs are what chaos pods have logged, by name, instead of kubelets.
+// logs are the logs of chaos pods, by name. They replace the kubelets' answers.
 type logs struct {
 	mu    sync.Mutex
 	texts map[string]string
@@ -30,7 +30,7 @@ type logs struct {
 	away  bool
 }
 
-// withLogs lets the activities read them.
+// withLogs makes the activities read these logs.
 func (c *cluster) withLogs() *logs {
 	l := &logs{texts: map[string]string{}}
 	c.through(func(r *http.Request) (*http.Response, error) {
@@ -49,7 +49,7 @@ func (c *cluster) withLogs() *logs {
 	return l
 }
 
-// turn logs a turn, so many seconds after the epoch.
+// turn logs a change of the effect, at this number of seconds after the epoch.
 func (l *logs) turn(pod string, state v1beta1.EffectState, evidence string, since int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,8 +57,7 @@ func (l *logs) turn(pod string, state v1beta1.EffectState, evidence string, sinc
 	l.texts[pod] += fmt.Sprintf("%s\n{\"msg\":\"figures\",\"state\":\"Lost\"}\nno JSON\n", line)
 }
 
-// looks asks once for the effects, and returns the delay until the next look, 0 when
-// there is none.
+// looks runs AwaitEffects once, and returns the delay until the next attempt, 0 for none.
 func (c *cluster) looks(ref Ref) time.Duration {
 	c.Helper()
 	_, err := c.env.ExecuteActivity(c.AwaitEffects, ref)
@@ -70,7 +69,7 @@ func (c *cluster) looks(ref Ref) time.Duration {
 	return 0
 }
 
-// wantEffects wants these states, of the targets in the order of their chaos pods.
+// wantEffects wants these states of the effects, in the order of the chaos pods.
 func (c *cluster) wantEffects(ref Ref, condition metav1.ConditionStatus, reason string, pods []corev1.Pod, want ...v1beta1.EffectState) {
 	c.Helper()
 	status := c.Get(ref).Status
@@ -97,15 +96,15 @@ func (c *cluster) wantEffects(ref Ref, condition metav1.ConditionStatus, reason 
 func TestEffects(t *testing.T) {
 	const proven, nothing, lost = v1beta1.EffectProven, v1beta1.EffectNothingMatchedYet, v1beta1.EffectLost
 	c := newCluster(t)
-	said := c.withLogs()
+	chaosLogs := c.withLogs()
 	c.MakeTargets(2, nil)
 	ref := c.started("calm", nil)
 	pods := c.ChaosPodsOf(ref)
 	for _, pod := range pods {
 		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
-	said.turn(pods[0].Name, proven, "12 packets dropped", 100)
-	said.turn(pods[1].Name, nothing, "no packet has matched", 100)
+	chaosLogs.turn(pods[0].Name, proven, "12 packets dropped", 100)
+	chaosLogs.turn(pods[1].Name, nothing, "no packet has matched", 100)
 	if p := do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}}); p.Unproven != 1 || p.Injected != 2 {
 		t.Errorf("progress = %+v, want both injected and one unproven", p)
 	}
@@ -118,15 +117,15 @@ func TestEffects(t *testing.T) {
 	if now := c.Get(ref).ResourceVersion; now != written { // rule 3
 		t.Error("status was written though nothing turned")
 	}
-	said.turn(pods[1].Name, proven, "1 packet dropped", 110)
+	chaosLogs.turn(pods[1].Name, proven, "1 packet dropped", 110)
 	if pause := c.looks(ref); pause != 0 {
 		t.Errorf("the next look is in %s, want none: all act", pause)
 	}
 	c.wantEffects(ref, metav1.ConditionTrue, "Proven", pods, proven, proven)
 
-	// One is lost, and put on again before anybody reads of it.
-	said.turn(pods[0].Name, lost, "no longer there: tcx program", 120)
-	said.turn(pods[0].Name, nothing, "no packet has matched", 121)
+	// An effect is lost and restored before AwaitEffects reads the log.
+	chaosLogs.turn(pods[0].Name, lost, "no longer there: tcx program", 120)
+	chaosLogs.turn(pods[0].Name, nothing, "no packet has matched", 121)
 	c.Becomes(pods[0], corev1.PodRunning, injectorRuns, corev1.ConditionFalse)
 	c.Eventually("it is seen not to be ready, and read", func() bool {
 		c.looks(ref)
@@ -137,7 +136,7 @@ func TestEffects(t *testing.T) {
 	if c.looks(ref); len(c.EventsOf("EffectLost")) != 1 {
 		t.Error("it was told twice")
 	}
-	said.turn(pods[0].Name, lost, "no longer there: another", 130)
+	chaosLogs.turn(pods[0].Name, lost, "no longer there: another", 130)
 	c.looks(ref)
 	c.wantEffects(ref, metav1.ConditionFalse, "Lost", pods, lost, proven)
 	if status := c.Get(ref).Status; status.InjectionStatus != v1beta1.Injected { // rule 31
@@ -145,42 +144,42 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// rule E4: whoever looks late, or cannot read at first, tells it all the same.
+// rule E4: a late read, also after a failed one, still finds the lost effect.
 func TestAnEffectThatTurnedUnseen(t *testing.T) {
 	c := newCluster(t)
-	said := c.withLogs()
+	chaosLogs := c.withLogs()
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
 	pod, began := c.ChaosPodsOf(ref)[0], time.Now().Unix()
 	c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	said.turn(pod.Name, v1beta1.EffectProven, "12 packets dropped", began)
+	chaosLogs.turn(pod.Name, v1beta1.EffectProven, "12 packets dropped", began)
 	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
-	asked := said.asked
-	if pause := c.looks(ref); pause != 0 || said.asked != asked {
-		t.Errorf("the next look is in %s after %d questions, want neither: it acts", pause, said.asked-asked)
+	asked := chaosLogs.asked
+	if pause := c.looks(ref); pause != 0 || chaosLogs.asked != asked {
+		t.Errorf("the next look is in %s after %d questions, want neither: it acts", pause, chaosLogs.asked-asked)
 	}
 
-	said.turn(pod.Name, v1beta1.EffectLost, "no longer there: tcx program", began+1)
-	said.turn(pod.Name, v1beta1.EffectProven, "1 packet dropped", began+2)
+	chaosLogs.turn(pod.Name, v1beta1.EffectLost, "no longer there: tcx program", began+1)
+	chaosLogs.turn(pod.Name, v1beta1.EffectProven, "1 packet dropped", began+2)
 	c.BecomesAt(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue, time.Unix(began+12, 0))
-	said.away = true
+	chaosLogs.away = true
 	c.Eventually("somebody asks, and is not answered", func() bool { return c.looks(ref) == effectGap })
-	said.away = false
+	chaosLogs.away = false
 	if pause := c.looks(ref); pause != 0 {
 		t.Errorf("the next look is in %s, want none: it acts again", pause)
 	}
 	c.wantEvent("EffectLost", pod.Name, "no longer there: tcx program")
 }
 
-// rule E1: the figures of the end.
+// rule E1: the final figures
 func TestEffectsAtTheEnd(t *testing.T) {
 	c := newCluster(t)
-	said := c.withLogs()
+	chaosLogs := c.withLogs()
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
 	pods := c.ChaosPodsOf(ref)
 	c.Becomes(pods[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	said.turn(pods[0].Name, v1beta1.EffectProven, "1 packet dropped", 100)
+	chaosLogs.turn(pods[0].Name, v1beta1.EffectProven, "1 packet dropped", 100)
 	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref})
 	effect := v1beta1.Effect{State: v1beta1.EffectProven, Evidence: "4711 packets dropped", Since: metav1.Unix(100, 0)}
 	report, err := json.Marshal(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true, Effect: &effect})
@@ -188,7 +187,7 @@ func TestEffectsAtTheEnd(t *testing.T) {
 	c.Becomes(pods[0], corev1.PodSucceeded, apicluster.Exited(0, "Completed", string(report)), corev1.ConditionFalse)
 	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
 	if len(cleaned.Effects) != 1 || cleaned.Effects[0].Pod != pods[0].Name || cleaned.Effects[0].Effect.Evidence != effect.Evidence {
-		t.Fatalf("effects = %+v, want what the injector said", cleaned.Effects)
+		t.Fatalf("effects = %+v, want what the injector chaosLogs", cleaned.Effects)
 	}
 	do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired, Effects: cleaned.Effects})
 	status := c.Get(ref).Status
@@ -200,14 +199,14 @@ func TestEffectsAtTheEnd(t *testing.T) {
 
 func TestDryRunHasNoEffect(t *testing.T) {
 	c := newCluster(t)
-	said := c.withLogs()
+	chaosLogs := c.withLogs()
 	c.MakeTargets(1, nil)
 	ref := c.injected("calm", func(spec *v1beta1.DisruptionSpec) { spec.DryRun = true })
 	if p := do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref}); p.Unproven != 0 {
 		t.Errorf("progress = %+v, want nothing to be proven", p)
 	}
-	if verified := meta.FindStatusCondition(c.Get(ref).Status.Conditions, v1beta1.ConditionEffectVerified); verified != nil || said.asked > 0 {
-		t.Errorf("condition EffectVerified = %+v, %d logs read, want neither", verified, said.asked)
+	if verified := meta.FindStatusCondition(c.Get(ref).Status.Conditions, v1beta1.ConditionEffectVerified); verified != nil || chaosLogs.asked > 0 {
+		t.Errorf("condition EffectVerified = %+v, %d logs read, want neither", verified, chaosLogs.asked)
 	}
 }
 

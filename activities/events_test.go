@@ -61,9 +61,9 @@ func TestEventsStopNothing(t *testing.T) {
 	}
 }
 
-// A target that is lost is told in an event although the disruption ends in that moment:
-// nobody looks at it again.
-func TestALossIsToldThoughTheEndCame(t *testing.T) {
+// A lost target has an event even if the disruption ends in that moment: no later attempt
+// looks at the target.
+func TestALossIsRecordedThoughTheDisruptionEnds(t *testing.T) {
 	c := newCluster(t)
 	ref := c.Disruption("calm", nil)
 	d, err := c.Disruptions.Get(t.Context(), ref)

@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/test/apicluster"
 )
 
-// What is written to a chaos pod after it was judged must not undo a final
-// judgement, and must undo any other.
+// A write to a chaos pod after its judgement must not undo a final judgement, and must undo
+// any other.
 func TestFinalizeAPodThatChangedSince(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)
@@ -55,7 +55,7 @@ func TestFinalizeAPodThatChangedSince(t *testing.T) {
 func TestChangesGather(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		changes time.Duration // how long there is one every 5 ms
+		changes time.Duration // for how long a change comes every 5 ms
 		want    time.Duration
 	}{
 		{"one change: a moment later", 0, settleGap},
@@ -88,8 +88,8 @@ func TestChangesGather(t *testing.T) {
 	}
 }
 
-// A round costs a list: while chaos pods end one after the other there is one
-// when half of them have ended, and not more often than once a second.
+// A round costs a list. While chaos pods end one after the other, a round is due when half
+// of them have ended, and at most once a second.
 func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(4, nil)
@@ -100,7 +100,7 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 	for _, pod := range pods {
 		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
-	// What the last round deleted is waited for, whatever the watch says.
+	// A pod that the last round deleted counts as running until the watch has seen its end.
 	cleaning.waiting = map[types.UID]*corev1.Pod{}
 	for i := range pods {
 		cleaning.waiting[pods[i].UID] = &pods[i]

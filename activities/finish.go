@@ -16,9 +16,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Finish writes the last status, forgets the records and lets the Disruption
-// go, in this order, once no chaos pod and no cordon is left (rule 6). It
-// returns how many are left; then it did nothing.
+// Finish writes the last status, deletes the records and removes the Disruption's
+// finalizer, in this order. It does so only once no chaos pod, cordon or operation is left
+// (rule 6). Otherwise it changes nothing and returns how many are left.
 func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err error) {
 	if err := a.eachChaosPod(ctx, e.Disruption, func(*corev1.Pod) { left++ }); err != nil || left > 0 {
 		return left, err
@@ -54,9 +54,10 @@ func (a *Activities) WasInjected(ctx context.Context, ref Ref) (bool, error) {
 	return d.Status.InjectedTime != nil, nil
 }
 
-// noteRun has what d is a run of know that it began. The worker that created it may have
-// died before it told so, and whoever looks again would create it once more when this one
-// is gone (rules C6, C9, C10). What cannot be told holds nothing up.
+// noteRun records the start of d with its owner: a DisruptionCron, DisruptionRollout or
+// DisruptionScenario. The worker that created d may have died before it recorded that.
+// Without the record the owner would create the run again once d is gone (rules C6, C9,
+// C10). If the owner cannot be written, noteRun logs that and blocks nothing.
 func (a *Activities) noteRun(ctx context.Context, d *v1beta1.Disruption) error {
 	owner, err := metav1.GetControllerOf(d), error(nil)
 	switch {
@@ -79,7 +80,8 @@ func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
 	d := status.Named(e.Disruption)
 	events.Go(func() { a.events().Record(ctx, d, "Finished", "the disruption is over", "") })
 	events.Go(func() {
-		if left := e.LeftOnNodes(); left != "" { // a deleted one has no condition that would say so
+		// a deleted disruption has no condition that could show this
+		if left := e.LeftOnNodes(); left != "" {
 			a.events().Warn(ctx, d, status.ReasonNotVerified, left, "")
 			return
 		}

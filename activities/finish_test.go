@@ -13,9 +13,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A disruption that goes with its end has no condition that anybody could read: an event
-// says that not every node is known to be clean.
-func TestFinishTellsWhatIsNotVerified(t *testing.T) {
+// A deleted disruption has no condition that a user could read, so an event names the nodes
+// that may not be clean.
+func TestFinishRecordsUnverifiedNodes(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", all)
@@ -27,12 +27,13 @@ func TestFinishTellsWhatIsNotVerified(t *testing.T) {
 		t.Fatalf("%d chaos pods are left", left)
 	}
 	c.wantEvent("NotVerified", "node n1: the node is not ready")
-	if told := c.EventsOf("Cleaned"); len(told) != 0 {
-		t.Errorf("told %q though a node may not be clean", told[0].Message)
+	if events := c.EventsOf("Cleaned"); len(events) != 0 {
+		t.Errorf("event %q though a node may not be clean", events[0].Message)
 	}
 }
 
-// rules C6, C9, C10: before a disruption goes, what it is a run of knows that it began.
+// rules C6, C9, C10: before a disruption's finalizer is removed, its owner has recorded
+// that it began.
 func TestFinishNotesARun(t *testing.T) {
 	c := newCluster(t)
 	one := intstr.FromInt32(1)

@@ -21,14 +21,14 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// cleanable says whether the target of a failed chaos pod still runs
-// (rules 38, 39): a pod of the same name with another UID is another pod.
+// cleanable is true if the target of a failed chaos pod still runs (rules 38, 39). A pod of
+// the same name with another UID is another pod.
 func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	target, err := c.a.readTarget(ctx, c.in.Shard.Disruption, chaospod.TargetName(pod), chaospod.TargetUID(pod), c.level(pod))
 	return target.runs, err
 }
 
-// level is that of the disruption, of which the chaos pod knows where the record is lost.
+// level is the disruption's level. If the record is lost, the chaos pod's labels have it.
 func (c *cleaning) level(pod *corev1.Pod) v1beta1.Level {
 	if c.d != nil {
 		return c.d.Spec.Level
@@ -36,20 +36,21 @@ func (c *cleaning) level(pod *corev1.Pod) v1beta1.Level {
 	return chaospod.LevelOf(pod)
 }
 
-// targetState is what a live read tells of a target.
+// targetState is the result of a live read of a target.
 type targetState struct {
-	// runs is false for one that is gone, replaced, or has ended.
+	// runs is false if the target is gone, replaced, or has ended.
 	runs bool
-	// ending is true for one that is being deleted, though it may run still.
+	// ending is true if the target is being deleted, though it may still run.
 	ending bool
-	// labels and annotations are what it has now.
+	// labels and annotations are the current ones.
 	labels, annotations map[string]string
-	// operation says what shows that somebody operates on it, or is empty.
+	// operation is the evidence of another operation on the target; empty if there is none.
 	operation string
 }
 
-// readTarget reads one target live. A pod that is held back at its start runs. A node runs until it is deleted or another has its
-// name: one that is not ready may be disturbed all the more (rule 39a).
+// readTarget reads one target live. A pod that waits at its start counts as running. A node
+// counts as running until it is deleted or replaced: a node that is not ready may be
+// disrupted all the more (rule 39a).
 func (a *Activities) readTarget(ctx context.Context, ref Ref, name string, uid types.UID, level v1beta1.Level) (targetState, error) {
 	if level == v1beta1.LevelNode {
 		node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -74,11 +75,11 @@ func (a *Activities) readTarget(ctx context.Context, ref Ref, name string, uid t
 	}, nil
 }
 
-// findLost fills c.lost with the targets of these chaos pods that are gone,
-// replaced, ending or not running, c.unwanted with those that match no longer or are
-// surplus, and, unless the spec keeps them, c.operated with those on which somebody
-// operates. One list answers for those that still match the selector; the few others
-// are read one by one.
+// findLost sorts the targets of these chaos pods. c.lost gets those that are gone,
+// replaced, ending or not running. c.unwanted gets those that no longer match or are
+// surplus. Unless the spec keeps them, c.operated gets those that another operation uses.
+// One list covers the targets that still match the selector; findLost reads the few others
+// one by one.
 func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	if c.d == nil {
 		return nil
@@ -107,7 +108,7 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 		if err != nil {
 			return err
 		}
-		// One that ends must not be held up by what disturbs it.
+		// An ending target must not be delayed by its disruption.
 		c.lost[uid] = !target.runs || target.ending
 		alive[uid] = !c.lost[uid]
 		if alive[uid] && !c.d.Spec.Matches(target.labels, target.annotations) {
@@ -120,7 +121,7 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
-// findSurplus adds to c.unwanted the targets that a percentage no longer asks for.
+// findSurplus adds to c.unwanted the targets that a percentage no longer includes.
 func (c *cleaning) findSurplus(ctx context.Context, healthy []targets.Candidate) error {
 	if !c.d.Spec.FollowsShare() {
 		return nil
@@ -135,7 +136,7 @@ func (c *cleaning) findSurplus(ctx context.Context, healthy []targets.Candidate)
 	return nil
 }
 
-// Why a target is no longer disrupted though its disruption goes on.
+// The reasons why a target is no longer disrupted though its disruption continues.
 const (
 	targetGone      = targets.Gone
 	targetUnmatched = "the target no longer matches the selector"
@@ -146,9 +147,9 @@ const (
 	neverInjected   = "never injected: "
 )
 
-// endTargets marks the targets that no chaos pod of ours disturbs any more in
-// the shard's record, and records what became of them. Tried again it counts
-// those that it marked before, too.
+// endTargets marks in the shard's record the targets that no chaos pod of the disruption
+// disrupts any more. It records why they ended. A retry also counts the targets that an
+// earlier attempt marked.
 func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	info := activity.GetInfo(ctx)
 	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
@@ -156,22 +157,26 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	ended, err := c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) targets.Ending {
 		pods := c.neverInjected[target.UID]
 		switch {
-		case c.held[target.UID], c.in.Runs > 0 && target.Run >= c.in.Runs: // chosen after this cleaning was asked for
+		case c.held[target.UID]:
+			return targets.Ending{}
+		case c.in.Runs > 0 && target.Run >= c.in.Runs: // chosen after this cleaning began
 			return targets.Ending{}
 		case c.lost[target.UID]:
 			return targets.Ending{Why: targetGone, Lost: true}
 		case c.unwanted[target.UID] != "":
 			return targets.Ending{Why: c.unwanted[target.UID], Returns: true}
 		case target.Operation == targets.OperationAsked, c.in.Operated && target.Operation == "":
-			return targets.Ending{} // it is waited for, and has no chaos pod
+			return targets.Ending{} // the disruption waits for it, and it has no chaos pod
 		case c.taken[target.UID] != "":
 			return targets.Ending{Why: targetTaken + c.taken[target.UID]}
 		case c.operated[target.UID] != "":
 			return targets.Ending{Why: targetInUse + c.operated[target.UID]}
-		case len(pods) > 0 && len(pods) == len(c.d.Spec.Requested()): // those of all kinds were seen to end
+		case len(pods) > 0 && len(pods) == len(c.d.Spec.Requested()):
+			// c saw the end of the chaos pods of all fault types.
 			return targets.Ending{Why: neverInjected + slices.Min(slices.Collect(maps.Values(pods))), NeverInjected: true}
 		}
-		// An earlier attempt may have let its chaos pods go, so that nobody has looked.
+		// An earlier attempt may have finalized the chaos pods without a look at the
+		// target.
 		live, err := c.a.readTarget(ctx, c.d.Ref(), target.Name, target.UID, c.d.Spec.Level)
 		switch {
 		case err != nil:
@@ -195,9 +200,9 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	return len(ended), nil
 }
 
-// recordEnded records in one event which targets ended for the same reason, so
-// that a thousand pods that go together are one line. It is told also when the end of the
-// disruption calls the activity off: nobody looks at these targets again.
+// recordEnded records one event for all targets that ended for the same reason, so that the
+// end of a thousand pods is one line. It also records the event after the disruption's end
+// has cancelled the activity: no later attempt looks at these targets.
 func (a *Activities) recordEnded(ctx context.Context, d *v1beta1.Disruption, reason, what, why string, ended []targets.Target) {
 	var names []string
 	for _, target := range ended {

@@ -13,7 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// smallNode makes a node that takes ten pods, and so many targets on it.
+// smallNode makes a node with room for ten pods, and this number of targets on it.
 func (c *cluster) smallNode(targets int) {
 	c.Helper()
 	node, err := c.Client.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}, metav1.CreateOptions{})
@@ -27,7 +27,7 @@ func (c *cluster) smallNode(targets int) {
 	}
 }
 
-// On a node that takes ten pods chaos pods may be three of them. rule 17b
+// rule 17b: with a share of 30 %, a node with room for ten pods gets three chaos pods.
 func TestChaosPodsLeaveANodesOtherPodsAPlace(t *testing.T) {
 	c := newCluster(t)
 	c.NodeShare = 30
@@ -59,7 +59,8 @@ func TestChaosPodsLeaveANodesOtherPodsAPlace(t *testing.T) {
 	}
 }
 
-// However small a node is, and however many faults are asked for, one target has a place.
+// One target always has a place, however small its node is and however many faults are
+// injected.
 func TestANodeWithoutChaosPodsHasRoomForOneTarget(t *testing.T) {
 	c := newCluster(t)
 	c.NodeShare = 1

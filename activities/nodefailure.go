@@ -13,9 +13,8 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// withOwnKernel leaves out the chaos pods that would end more nodes than their
-// target's: those on nodes whose kernel another node runs on as well. why is about
-// the first of them.
+// withOwnKernel leaves out the chaos pods that would end more nodes than their target's:
+// their node shares its kernel with another node. why is about the first of them.
 func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) (kept []*corev1.Pod, why string, err error) {
 	if d.Spec.NodeFailure == nil {
 		return pods, "", nil
@@ -37,9 +36,9 @@ func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, p
 	return kept, why, nil
 }
 
-// settleNodeFailure lets go of a chaos pod that was to end its node and has not
-// said how it ended: it ended with the node, and nothing that it did outlives that.
-// settled is false when it is to be judged like any other.
+// settleNodeFailure removes a chaos pod of a node failure that left no exit message: it
+// ended with its node, and the node's end also undid everything that it did. settled is
+// false when the pod is to be judged like any other.
 func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outcome chaospod.Outcome) (left *chaospod.LeftPod, settled bool, err error) {
 	ended := outcome == chaospod.Failed && chaospod.EndedWithoutReport(pod)
 	away := outcome == chaospod.Waiting && c.a.overdue(pod)
@@ -53,7 +52,7 @@ func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outco
 	about := status.Named(c.in.Shard.Disruption)
 	switch {
 	case back && away:
-		return nil, false, nil // its kubelet will say
+		return nil, false, nil // its kubelet will report the end
 	case back:
 		c.addEffect(chaospod.EffectAtEnd{Pod: pod.Name, Effect: v1beta1.Effect{
 			State: v1beta1.EffectProven, Evidence: "its injector ended with the node, which is ready again", Since: metav1.Now(),

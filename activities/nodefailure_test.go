@@ -31,7 +31,7 @@ func TestNodesThatShareAKernelAreNotEnded(t *testing.T) {
 	c.MakeTargets(3, nil)
 	ref := c.Disruption("end", nodeFailure)
 	do[Plan](c, c.Prepare, ref)
-	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Told: true})
+	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
 	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}})
 	pods := c.ChaosPodsOf(ref)
 	if len(pods) != 1 || pods[0].Spec.NodeName != "node-2" {
@@ -39,8 +39,9 @@ func TestNodesThatShareAKernelAreNotEnded(t *testing.T) {
 	}
 	c.wantEvent("CreateFailed", "2 chaos pods refused", "same kernel")
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, "same kernel")
-	if told := c.Get(ref).Status; told.InjectionStatus != v1beta1.NotInjected || told.Phase != v1beta1.PhasePending { // before the choice of targets is told
-		t.Errorf("status is %q in phase %q, want %s in phase %s", told.InjectionStatus, told.Phase, v1beta1.NotInjected, v1beta1.PhasePending)
+	// status does not show the choice of targets yet
+	if shown := c.Get(ref).Status; shown.InjectionStatus != v1beta1.NotInjected || shown.Phase != v1beta1.PhasePending {
+		t.Errorf("status is %q in phase %q, want %s in phase %s", shown.InjectionStatus, shown.Phase, v1beta1.NotInjected, v1beta1.PhasePending)
 	}
 }
 
@@ -62,7 +63,8 @@ func TestNodeThatWasEnded(t *testing.T) {
 			t.Errorf("cleaned = %+v, want nothing left and the node to be searched", cleaned)
 		}
 		c.wantEvent("NodeCameBack", "node node-0", "ready again")
-		if len(cleaned.Effects) != 1 || cleaned.Effects[0].Effect.State != v1beta1.EffectProven { // rule E1
+		// rule E1
+		if len(cleaned.Effects) != 1 || cleaned.Effects[0].Effect.State != v1beta1.EffectProven {
 			t.Errorf("effects = %+v, want that of the node proven", cleaned.Effects)
 		}
 	})
@@ -75,7 +77,7 @@ func TestNodeThatWasEnded(t *testing.T) {
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref))
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{"node-0"}) {
-			t.Errorf("cleaned = %+v, want nothing left and the node told as not searched", cleaned)
+			t.Errorf("cleaned = %+v, want nothing left and the node reported as not searched", cleaned)
 		}
 		c.wantEvent("NodeDidNotComeBack", "node node-0", "not ready")
 	})

@@ -9,25 +9,25 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Who hears of a disruption is decided when its spec is read: whether it is carried
-// out, refused, or cleaned after an earlier workflow.
-func TestPlansSayWhoHears(t *testing.T) {
+// Prepare decides the receivers of notifications, whether the disruption is carried out,
+// rejected, or only cleaned after an earlier workflow.
+func TestPlansHaveTheReceiversOfNotifications(t *testing.T) {
 	reported := func(spec *v1beta1.DisruptionSpec) {
 		spec.Reporting = &v1beta1.Reporting{SlackChannel: "team", Purpose: "to be sure of it", MinNotificationType: "Warning"}
 	}
 	want := &notify.Audience{Purpose: "to be sure of it", Recipients: []notify.Recipient{
 		{Way: notify.Webhook, Least: "Success"}, {Way: notify.SlackChannel, To: "team", Least: "Warning"},
 	}}
-	hears := func(t *testing.T, what string, plan Plan) {
+	wantReceivers := func(t *testing.T, what string, plan Plan) {
 		t.Helper()
 		if diff := cmp.Diff(want, plan.Notify); diff != "" {
-			t.Errorf("who hears of a disruption that is %s (-want +got):\n%s", what, diff)
+			t.Errorf("receivers for a disruption that is %s (-want +got):\n%s", what, diff)
 		}
 	}
 	c := newCluster(t)
 	c.Notify = notify.Settings{WebhookURL: "https://hooks.example", WebhookSecretFile: "/s", SlackTokenFile: "/t", LeastType: "Success"}
 	ref := c.Disruption("carried-out", reported)
-	hears(t, "carried out", do[Plan](c, c.Prepare, ref))
+	wantReceivers(t, "carried out", do[Plan](c, c.Prepare, ref))
 
 	began := c.Disruption("began", reported)
 	_, err := c.Targets.StoreSpec(t.Context(), c.Get(began), "an earlier run", nil)
@@ -37,12 +37,12 @@ func TestPlansSayWhoHears(t *testing.T) {
 	if plan.CleanOnly == "" {
 		t.Errorf("plan = %+v, want it cleaned only", plan)
 	}
-	hears(t, "cleaned only", plan)
+	wantReceivers(t, "cleaned only", plan)
 
 	c.Shop = c.Namespace
 	plan = do[Plan](c, c.Prepare, c.Disruption("refused", reported))
 	if plan.Rejected == "" {
 		t.Errorf("plan = %+v, want it rejected", plan)
 	}
-	hears(t, "rejected", plan)
+	wantReceivers(t, "rejected", plan)
 }

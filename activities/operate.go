@@ -24,34 +24,35 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// OperateInput says for which targets OperateTargets asks.
+// OperateInput selects the targets that OperateTargets asks a driver for.
 type OperateInput struct {
 	Disruption Ref `json:"disruption"`
-	// Shards have targets that are waited for.
+	// Shards have targets that the driver has not granted yet.
 	Shards []int `json:"shards"`
-	// Over are those of them whose time is over: who is not given now is let go.
+	// Over are the shards whose time is over: OperateTargets gives up the targets in them
+	// that are not granted now.
 	Over []int `json:"over,omitempty"`
 }
 
-// OperateResult says what became of them.
+// OperateResult describes these targets after OperateTargets.
 type OperateResult struct {
-	// Given are the shards with targets that may be disrupted, if some of these have no
-	// chaos pod yet or none is waited for any more; Waiting those with targets that are
-	// waited for still.
-	Given   []int `json:"given,omitempty"`
+	// Given are the shards with granted targets, if some of these have no chaos pod yet or
+	// no target of the shard waits any more.
+	Given []int `json:"given,omitempty"`
+	// Waiting are the shards with targets that are not granted yet.
 	Waiting []int `json:"waiting,omitempty"`
-	// Lost counts targets that were let go.
+	// Lost counts targets that were given up.
 	Lost int `json:"lost,omitempty"`
-	// Again says why a pod could not be asked for, which is to be tried again soon.
+	// Again is why a request for a pod failed. The workflow retries it soon.
 	Again string `json:"again,omitempty"`
-	// Stopped says why nothing may be asked for any more; then nothing was.
+	// Stopped is why the disruption may ask for no more targets. Then it asked for none.
 	Stopped string `json:"stopped,omitempty"`
 }
 
-// OperateTargets brings the disruption's operation on each target as far as it goes
-// now: it begins what was not begun, finds out which pods are given and out of
-// service, and undoes what takes too long (rules L3-L6). Nobody waits for a pod that
-// is being deleted. It may be done again at any time.
+// OperateTargets takes every step of the disruption's operation that is possible now on
+// each target (rules L3-L6). It begins operations, finds the pods that are granted and out
+// of service, and undoes operations that take too long. A pod that is being deleted counts
+// as lost. Temporal may run it again at any time.
 func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (OperateResult, error) {
 	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
@@ -73,8 +74,9 @@ func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (Opera
 		}
 		done.Lost += lost
 		if !slices.ContainsFunc(shard.Targets, waited) {
-			// The answer that it was given may be lost with a worker that had created some
-			// of its chaos pods: they are created again, which finds those.
+			// An earlier worker may have created some of its chaos pods and died before its
+			// result arrived. The shard counts as given again: CreateChaosPods finds the
+			// existing pods.
 			if slices.ContainsFunc(shard.Targets, mayBeDisrupted) {
 				done.Given = append(done.Given, number)
 			}
@@ -90,7 +92,7 @@ func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (Opera
 		}
 	}
 	done.Again = o.again
-	return done, o.tell(ctx)
+	return done, o.writeStatus(ctx)
 }
 
 func waited(t targets.Target) bool {
@@ -107,19 +109,20 @@ type operating struct {
 	d         *v1beta1.Disruption
 	operation podops.Operation
 	mu        sync.Mutex
-	// awaited says, by name, what pods are waited for, again why one could not be asked.
+	// awaited has, by pod name, the reason why a target is not granted yet.
 	awaited map[string]string
-	again   string
+	// again is why a request for a pod failed; empty if none did.
+	again string
 }
 
-// Why a target is let go that was never given.
+// The reasons why a target is given up that was never granted.
 const (
 	targetNotGiven = "the pod was not given to the disruption in time: "
 	notAskedFor    = "it could not be asked for: "
 )
 
-// shard brings the targets of one shard further, writes what became of them into its
-// record, and tells of those that it let go.
+// shard takes the possible steps on the targets of one shard and writes the results into
+// the shard's record. It records an event on the targets that it gives up.
 func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) (lost int, err error) {
 	info := activity.GetInfo(ctx)
 	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
@@ -144,7 +147,7 @@ func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) 
 			after[i].EndedBy = self
 		}
 		if after[i].EndedBy == self {
-			ended = append(ended, after[i]) // an earlier attempt may have written it, too
+			ended = append(ended, after[i]) // the record may have it from an earlier attempt
 		}
 		changed = changed || after[i].Ended != was.Ended || after[i].Operation != was.Operation
 	}
@@ -161,12 +164,12 @@ func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) 
 	return len(ended), firstOf(errs, "targets could not be read")
 }
 
-// target brings one target further. What the API server refuses of a patch is tried
-// again, as it may be the webhook of a driver that is away; an error is of a read.
+// target takes the possible steps on one target. If the API server refuses a patch, the
+// workflow retries: the driver's webhook may be unavailable. An error is a failed read.
 func (o *operating) target(ctx context.Context, target *targets.Target, over bool) error {
 	var next operationStep
 	var err error
-	for range 3 { // a driver may write in between
+	for range 3 { // a driver may write between the read and the patch
 		pod, failed := o.a.podOf(ctx, o.d, *target)
 		if failed != nil {
 			return failed
@@ -182,7 +185,7 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 	switch {
 	case apierrors.IsNotFound(err), anotherPod(err):
 		next = operationStep{end: targetGone}
-	case err != nil && next.end == targetGone: // its labels go with it
+	case err != nil && next.end == targetGone: // its labels end with it
 	case err != nil && over:
 		next.end = targetNotGiven + notAskedFor + err.Error()
 	case err != nil:
@@ -209,18 +212,18 @@ func (o *operating) note(name, awaits, again string) {
 	}
 }
 
-// operationStep is what follows for one target: what becomes of its record, and the
-// patch for its pod.
+// operationStep is the next step on one target: the new state in its record, and the patch
+// for its pod.
 type operationStep struct {
 	state targets.OperationState
-	// end says why it is let go; waits what it waits for.
+	// end is why the target is given up; waits is why it is not granted yet.
 	end, waits string
 	patch      []byte
-	// again is true for one that is let go and may be chosen again.
+	// again is true for a target that is given up and may be chosen again.
 	again bool
 }
 
-// decide says what comes next on a target. pod is nil when it is gone.
+// decide chooses the next step on a target. pod is nil when it is gone.
 func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) operationStep {
 	if pod == nil {
 		return operationStep{end: targetGone}
@@ -247,7 +250,7 @@ func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) op
 		if !over {
 			return operationStep{state: targets.OperationAsked, patch: o.operation.Begin(pod.UID, time.Now()), waits: "it was asked for just now"}
 		}
-		// The webhook of its driver was away: that uses up no target.
+		// The driver's webhook was unavailable, which does not use up the target.
 		return operationStep{end: targetNotGiven + notAskedFor + "each write to it failed", again: true}
 	}
 	if over {
@@ -256,9 +259,9 @@ func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) op
 	return operationStep{state: targets.OperationAsked, waits: o.operation.Awaits(pod)}
 }
 
-// protection is the patch that keeps others from a pod that is given; nil when nobody
-// asked for that, or it is done. Its time ends after that of the disruption, which
-// cleans before.
+// protection is the patch that protects a granted pod from others. It is nil when the spec
+// does not ask for that, or the pod has it. The protection ends after the disruption, which
+// cleans up before.
 func (o *operating) protection(pod *corev1.Pod) []byte {
 	if !o.d.Spec.ProtectsTargets() {
 		return nil
@@ -267,8 +270,8 @@ func (o *operating) protection(pod *corev1.Pod) []byte {
 	return o.operation.Protect(pod, o.d.Spec.Expiry(o.d.CreationTimestamp.Time).Add(limit), limit)
 }
 
-// tell writes into status how many targets are given, and what the others wait for.
-func (o *operating) tell(ctx context.Context) error {
+// writeStatus writes into status how many targets are granted, and why the others are not.
+func (o *operating) writeStatus(ctx context.Context) error {
 	shards, err := o.a.Targets.Shards(ctx, o.d.Ref())
 	if err != nil {
 		return err
@@ -297,7 +300,7 @@ func (o *operating) tell(ctx context.Context) error {
 	return o.a.Disruptions.UpdateStatus(ctx, o.d.Ref(), planned(ctx, o.d, func(live *v1beta1.Disruption) { status.ShowOperation(live, shown) }))
 }
 
-// warnNotGiven warns of targets that were not given in time.
+// warnNotGiven records a warning with the targets that were not granted in time.
 func (a *Activities) warnNotGiven(ctx context.Context, d *v1beta1.Disruption, ended []targets.Target) {
 	var names []string
 	for _, target := range ended {
@@ -311,7 +314,7 @@ func (a *Activities) warnNotGiven(ctx context.Context, d *v1beta1.Disruption, en
 	}
 }
 
-// podOf reads a target live; nil means that it is gone, replaced or has ended.
+// podOf reads a target live; nil means that the pod is gone, replaced or has ended.
 func (a *Activities) podOf(ctx context.Context, d *v1beta1.Disruption, target targets.Target) (*corev1.Pod, error) {
 	pod, err := a.Kube.CoreV1().Pods(d.Namespace).Get(ctx, target.Name, metav1.GetOptions{})
 	switch {
@@ -329,8 +332,8 @@ func (a *Activities) patchTarget(ctx context.Context, namespace, name string, pa
 	return a.Kube.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
-// anotherPod is true of the answer to a patch that was meant for another pod of the
-// name: its UID cannot change.
+// anotherPod is true if a patch failed because the name now has another pod: a UID cannot
+// change.
 func anotherPod(err error) bool {
 	var refused apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
@@ -339,7 +342,7 @@ func anotherPod(err error) bool {
 	return slices.ContainsFunc(refused.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// given are those of the targets that may be disrupted, looked at right before that
+// given are the targets that may be disrupted, by a live read right before the injection
 // (rule L4).
 func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []targets.Target) ([]targets.Target, error) {
 	operation := podops.OfDisruption(d.UID)
@@ -353,7 +356,7 @@ func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []tar
 			return nil, err
 		}
 		if pod == nil || pod.DeletionTimestamp != nil || target.Operation == targets.OperationGiven && operation.Next(pod) != podops.StepOperate {
-			continue // the next look at the targets finds it
+			continue // the next OperateTargets handles it
 		}
 		may = append(may, target)
 	}
@@ -376,8 +379,8 @@ func (a *Activities) lackChaosPods(ctx context.Context, ref Ref, shard targets.S
 	return slices.ContainsFunc(shard.Targets, func(t targets.Target) bool { return mayBeDisrupted(t) && !has[t.UID] }), nil
 }
 
-// findTaken fills c.taken with the targets of these chaos pods that were given to the
-// disruption and are not any more, as somebody took a label of its operation off.
+// findTaken fills c.taken with the targets of these chaos pods that were granted and are
+// not any more: a label of the disruption's operation was removed.
 func (c *cleaning) findTaken(ctx context.Context, pods []corev1.Pod) error {
 	if c.d == nil || !c.d.Spec.ParticipatesInOperations() || c.in.Shard.Number == AllShards {
 		return nil

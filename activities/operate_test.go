@@ -22,12 +22,12 @@ import (
 	"github.com/squall-chaos/squall/test/kuperator"
 )
 
-// withDriver lets the cluster have the webhook of a driver. It is called for no pod.
+// withDriver creates the webhook of a driver. The API server calls it for no pod.
 func (c *cluster) withDriver() {
 	c.Helper()
 	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(c.Context(), kuperator.Webhook(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return // it is asked about each write
+		return // this webhook handles every write
 	}
 	c.Must(err)
 	c.Cleanup(func() {
@@ -37,7 +37,7 @@ func (c *cluster) withDriver() {
 	})
 }
 
-// managed makes running pods that a driver moves, each in service.
+// managed makes running pods that a driver manages, each in service.
 func (c *cluster) managed(n int, finalizers ...string) []*corev1.Pod {
 	c.Helper()
 	var made []*corev1.Pod
@@ -64,7 +64,8 @@ func (c *cluster) managed(n int, finalizers ...string) []*corev1.Pod {
 	return made
 }
 
-// settle lets the driver move every pod as far as it can, and kubelets, too, if asked.
+// settle runs the driver on every pod until nothing changes, and kubelets too, if kubelets
+// is true.
 func (c *cluster) settle(kubelets bool) {
 	c.Helper()
 	c.Must(kuperator.Settle(c.Context(), c.Client, c.Shop, kubelets))
@@ -77,7 +78,7 @@ func (c *cluster) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// chosenFor prepares a disruption that participates, and chooses its targets.
+// chosenFor prepares a disruption that participates in operations, and chooses its targets.
 func (c *cluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec)) (Ref, OperateInput) {
 	c.Helper()
 	c.withDriver()
@@ -104,7 +105,7 @@ func (c *cluster) wantNoLabels(ref Ref, names ...string) {
 	}
 }
 
-// rules L3, L4, L8, L9: the whole course of an operation.
+// rules L3, L4, L8, L9: an operation from its start to its end.
 func TestAnOperationOnATarget(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
@@ -128,7 +129,8 @@ func TestAnOperationOnATarget(t *testing.T) {
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, pod.Name)
 
-	c.settle(false) // given, and the kubelet says still that it is ready
+	// The pod is granted, and its kubelet still reports it as ready.
+	c.settle(false)
 	if !operation.Holds(c.pod(pod.Name)) {
 		t.Fatalf("labels = %v, want it given: this proves nothing", c.pod(pod.Name).Labels)
 	}
@@ -153,7 +155,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 		t.Errorf("asked again, as the answer was lost = %+v, want created what may be missing", done)
 	}
 
-	// As long as its chaos pod is there, the pod is not given back.
+	// The operation does not end while the target has a chaos pod.
 	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: true}); !operation.Holds(c.pod(pod.Name)) {
 		t.Errorf("ended = %+v beside a chaos pod; labels %v", ended, c.pod(pod.Name).Labels)
 	}
@@ -182,7 +184,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 }
 
 // rule L5
-func TestWhoServesATargetDelaysItsInjection(t *testing.T) {
+func TestTrafficDelaysTheInjection(t *testing.T) {
 	c := newCluster(t)
 	traffic := podops.FinalizerPrefix + "traffic"
 	pod := c.managed(1, traffic)[0]
@@ -201,8 +203,8 @@ func TestWhoServesATargetDelaysItsInjection(t *testing.T) {
 	}
 }
 
-// rules L6, L7, and what else may become of a target that is waited for.
-func TestATargetThatIsWaitedForIsLetGo(t *testing.T) {
+// rules L6, L7, and other reasons to give up a target that is not granted yet.
+func TestAWaitingTargetIsGivenUp(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
 	for _, test := range []struct {
 		name   string
@@ -244,7 +246,7 @@ func TestATargetThatIsWaitedForIsLetGo(t *testing.T) {
 				t.Errorf("created = %+v for a target that was let go", created)
 			}
 			if c.pod(pod.Name).DeletionTimestamp != nil {
-				c.wantNoLabels(ref, pod.Name) // an evicted pod may stay for good
+				c.wantNoLabels(ref, pod.Name) // an evicted pod may exist for a long time
 				return
 			}
 			c.label(pod, scaling, "null")
@@ -260,7 +262,8 @@ func TestATargetThatIsWaitedForIsLetGo(t *testing.T) {
 func TestAPodThatNoDriverMoves(t *testing.T) {
 	t.Run("it is disrupted as it is", func(t *testing.T) {
 		c := newCluster(t)
-		pod := c.MakeTargets(1, map[string]string{podops.LabelManaged: podops.ManagedValue})[0] // and no readiness gate
+		// The pod has no readiness gate, so no driver manages it.
+		pod := c.MakeTargets(1, map[string]string{podops.LabelManaged: podops.ManagedValue})[0]
 		ref, in := c.chosenFor("calm", nil)
 		if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
 			t.Errorf("%+v, want it disrupted at once", done)
@@ -281,8 +284,8 @@ func TestAPodThatNoDriverMoves(t *testing.T) {
 	})
 }
 
-// A cluster in which the component of the bridge's driver is installed has a driver.
-func TestTheDriverOfTheBridge(t *testing.T) {
+// The component pod-ops-driver counts as a driver.
+func TestTheBuiltInDriver(t *testing.T) {
 	c := newCluster(t)
 	webhooks := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	_, err := webhooks.Create(c.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: podops.BuiltInDriver}}, metav1.CreateOptions{})
@@ -297,7 +300,7 @@ func TestTheDriverOfTheBridge(t *testing.T) {
 	if len(c.EventsOf("DriverStandsDown")) > 0 {
 		t.Error("the only driver is said to stand down")
 	}
-	c.chosenFor("of-two", nil) // beside Kuperator
+	c.chosenFor("of-two", nil) // in addition to Kuperator
 	c.wantEvent("DriverStandsDown", podops.KuperatorWebhook)
 }
 
@@ -319,7 +322,8 @@ func TestWithoutADriver(t *testing.T) {
 	}
 }
 
-// The driver disappears: what it leaves on the pod is taken off, and told.
+// The driver disappears: Squall removes the labels that are left on the pod, and reports
+// it.
 func TestADriverThatDisappears(t *testing.T) {
 	for name, answered := range map[string]bool{"before it answered": false, "after it gave the pod": true} {
 		t.Run(name, func(t *testing.T) {
@@ -350,8 +354,9 @@ func TestADriverThatDisappears(t *testing.T) {
 	}
 }
 
-// Somebody takes the label of the type off, without which Kuperator refuses the end of the
-// operation: it is put back first, and the pod comes back into service. rules L6, L7, L9
+// rules L6, L7, L9: another user removes the label of the operation's type, without which
+// Kuperator refuses the end of the operation. Squall first restores the label, and the pod
+// returns into service.
 func TestAnOperationWithoutItsType(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
 	for _, test := range []struct {
@@ -386,8 +391,8 @@ func TestAnOperationWithoutItsType(t *testing.T) {
 	}
 }
 
-// What Kuperator refuses for good is tried again until the time for it is over. Then the labels are
-// taken off.
+// Squall retries the end of an operation that Kuperator refuses, until its time is over.
+// Then Squall removes the labels.
 func TestARefusedEnd(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
@@ -406,22 +411,22 @@ func TestARefusedEnd(t *testing.T) {
 		}
 		return refusal(r, http.StatusForbidden), nil
 	})
-	c.label(pod, scaling, "1") // for which a driver that answers waits
+	c.label(pod, scaling, "1") // a driver that answers waits for this operation
 	ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
 	if ended.Left != 1 || !ended.Again || !strings.Contains(ended.Pods[0], "refused by the test") {
 		t.Errorf("%+v, want it counted, and tried again", ended)
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "refused by the test")
-	ended = do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Over: true, Hurried: true})
+	ended = do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Over: true, SkipRecovery: true})
 	c.wantNoLabels(ref, pod.Name)
 	if ended.Left != 0 || ended.Again || len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], "refused the end") {
 		t.Errorf("when its time is over = %+v, want the labels taken off, and told", ended)
 	}
 }
 
-// Somebody takes the label operating off before the pod is given, and Kuperator leaves the
-// others on it, and ignores Undo: they go though another operation goes on there, for which whoever ends
-// ours does not wait. rule L6
+// rule L6: another user removes the label operating before the pod is granted. Kuperator
+// leaves the other labels on it, and ignores Undo. Squall removes these labels though
+// another operation uses the pod, and does not wait for that operation.
 func TestLabelsThatAreLeftBehind(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
 	for _, test := range []struct {
@@ -455,7 +460,8 @@ func TestLabelsThatAreLeftBehind(t *testing.T) {
 	}
 }
 
-// rule L10: ours, finishing first, waits, and its labels are the driver's.
+// rule L10: if Squall's operation ends first, it waits for the other one, and the driver
+// removes its labels.
 func TestAnotherOperationGoesOn(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
@@ -480,8 +486,8 @@ func TestAnotherOperationGoesOn(t *testing.T) {
 	}
 }
 
-// A label of ours that somebody takes off a disrupted target ends its disruption.
-func TestATargetThatIsTakenBackIsLetGo(t *testing.T) {
+// If a label of the operation is removed from a disrupted target, its disruption ends.
+func TestATargetThatIsTakenBackIsReleased(t *testing.T) {
 	c := newCluster(t)
 	pods := c.managed(2)
 	ref, in := c.chosenFor("calm", nil)
@@ -508,8 +514,9 @@ func TestATargetThatIsTakenBackIsLetGo(t *testing.T) {
 	c.wantNoLabels(ref, pods[0].Name)
 }
 
-// A driver's webhook that is away lets every write fail with 500: the pod is asked for
-// again, which uses up no target, and its operation ended again, until the time for that is over.
+// Every write fails with 500 while a driver's webhook is unavailable. Squall retries the
+// request for the pod, which uses up no target, and the end of its operation, until the
+// time for that is over.
 func TestAWebhookThatIsAway(t *testing.T) {
 	c := newCluster(t)
 	server := kuperator.Serve(t, c.Client, c.Shop)
@@ -555,7 +562,7 @@ func TestAWebhookThatIsAway(t *testing.T) {
 	c.wantNoLabels(ref, pod.Name)
 }
 
-// One that could not even be asked for until its time was over may be chosen again.
+// A target may be chosen again if no request for it succeeded before its time was over.
 func TestATargetThatWasNeverAskedForIsChosenAgain(t *testing.T) {
 	c := newCluster(t)
 	server := kuperator.Serve(t, c.Client, c.Shop)
@@ -574,9 +581,9 @@ func TestATargetThatWasNeverAskedForIsChosenAgain(t *testing.T) {
 	}
 }
 
-// What the end says of targets that are not in service: of one that is about to be nothing,
-// once nobody waits for it.
-func TestWhatTheEndSaysOfTargets(t *testing.T) {
+// EndOperations reports the targets that are not in service. A target that is about to be
+// in service is not reported if the disruption does not wait for recovery.
+func TestEndOperationsReportsTargetsNotInService(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
 	given := func(t *testing.T, name string) (*cluster, *corev1.Pod, Ref) {
 		c := newCluster(t)
@@ -587,8 +594,8 @@ func TestWhatTheEndSaysOfTargets(t *testing.T) {
 		do[OperateResult](c, c.OperateTargets, in)
 		return c, pod, ref
 	}
-	end := func(c *cluster, ref Ref, hurried bool) EndOperationsResult {
-		return do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Hurried: hurried})
+	end := func(c *cluster, ref Ref, skipRecovery bool) EndOperationsResult {
+		return do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, SkipRecovery: skipRecovery})
 	}
 	t.Run("it comes back in a moment", func(t *testing.T) {
 		c, pod, ref := given(t, "calm")
@@ -626,13 +633,14 @@ func TestWhatTheEndSaysOfTargets(t *testing.T) {
 	})
 }
 
-// The duration runs while a target is waited for: the end names those that were never given.
+// The duration also counts while the disruption waits for a target. At its end an event
+// names the targets that were never granted.
 func TestTheEndNamesTargetsThatWereNotGiven(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1, podops.FinalizerPrefix+"traffic")[0]
 	ref, in := c.chosenFor("short", nil)
 	do[OperateResult](c, c.OperateTargets, in)
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Hurried: true})
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, SkipRecovery: true})
 	if events := c.EventsOf("TargetNotGiven"); len(events) > 0 {
 		t.Errorf("%v of a deleted disruption", events)
 	}
@@ -653,8 +661,8 @@ func TestAnotherPodOfTheName(t *testing.T) {
 	}
 }
 
-// rule L16, with a worker: others wait for a protected target until it is clean, and no
-// longer.
+// rule L16, with a worker: other operations wait for a protected target until it is clean,
+// and no longer.
 func TestAProtectedTarget(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
@@ -668,7 +676,7 @@ func TestAProtectedTarget(t *testing.T) {
 	var written atomic.Bool
 	c.through(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/pods/") && written.CompareAndSwap(false, true) {
-			c.label(pod, "written-by", "another") // between the look and the patch, which is refused
+			c.label(pod, "written-by", "another") // between the read and the patch, which is refused
 		}
 		return nil, nil
 	})
@@ -699,7 +707,7 @@ func TestAProtectedTarget(t *testing.T) {
 	c.wantNoLabels(ref, pod.Name)
 }
 
-// A protection ends at its time beside a chaos pod that cannot be cleaned, too.
+// A protection also ends at its time if a chaos pod cannot be cleaned up.
 func TestAProtectionThatIsOverdue(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]

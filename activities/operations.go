@@ -25,41 +25,42 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// EndOperationsInput says which operations are to end.
+// EndOperationsInput selects the operations to end.
 type EndOperationsInput struct {
 	Disruption Ref `json:"disruption"`
-	// OnlyEnded spares the targets that are disrupted, or are to be.
+	// OnlyEnded leaves alone the targets that are disrupted, or will be.
 	OnlyEnded bool `json:"onlyEnded,omitempty"`
-	// Over is true when no driver is waited for any longer: labels that none has taken
-	// off are taken off.
+	// Over is true when the time for the driver is over: Squall removes the labels that no
+	// driver has removed.
 	Over bool `json:"over,omitempty"`
-	// Counts is true when a pod that cannot be written to is counted in the result. Without
-	// it EndOperations fails.
+	// Counts makes EndOperations count a pod that cannot be written to in the result.
+	// Without it EndOperations fails.
 	Counts bool `json:"counts,omitempty"`
-	// Hurried is true when nobody waits until the pods are in service again.
-	Hurried bool `json:"hurried,omitempty"`
+	// SkipRecovery is true when the disruption ends without waiting until the pods are in
+	// service again.
+	SkipRecovery bool `json:"hurried,omitempty"`
 }
 
-// EndOperationsResult says what is left of them.
+// EndOperationsResult counts the operations that have not ended.
 type EndOperationsResult struct {
-	// Left counts pods that have labels of the operation still, Unavailable those that
-	// were given back and are not in service again.
+	// Left counts the pods that still have labels of the operation, Unavailable those whose
+	// operation ended and that are not in service again.
 	Left        int `json:"left,omitempty"`
 	Unavailable int `json:"unavailable,omitempty"`
-	// Pods says of at most 10 of both what is wrong with them; of Unavailable in a hurry
-	// only where nobody brings them back into service.
+	// Pods describes the problems of at most 10 of these pods. With SkipRecovery it lists
+	// an unavailable pod only if no driver would bring it back into service.
 	Pods []string `json:"pods,omitempty"`
-	// Again is true when a pod could not be written to, which is to be tried again soon:
-	// nothing reports when it can be.
+	// Again is true when a pod could not be written to. The workflow retries soon: no event
+	// reports when the pod can be written.
 	Again bool `json:"again,omitempty"`
 }
 
 // EndOperations ends the disruption's operation on every pod that no chaos pod of it
-// disturbs any more (rule L8): undone before the pod was given, and finished after
-// that. It finds the pods by their labels, whatever the records say. The condition
-// Operating says what is waited for.
+// disrupts any more (rule L8). It undoes an operation that is not granted yet and finishes
+// the others. It finds the pods by their labels, independent of the records. The condition
+// Operating shows which pods it waits for.
 func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (EndOperationsResult, error) {
-	e := &ending{a: a, in: in, operation: podops.OfDisruption(in.Disruption.UID), said: map[string]string{}}
+	e := &ending{a: a, in: in, operation: podops.OfDisruption(in.Disruption.UID), problems: map[string]string{}}
 	pods, err := e.pods(ctx)
 	if err != nil {
 		return EndOperationsResult{}, err
@@ -68,7 +69,7 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 	if err != nil {
 		return EndOperationsResult{}, err
 	}
-	e.nameNotGiven(ctx)
+	e.warnNeverGiven(ctx)
 	if pods, err = e.withUnlisted(ctx, pods); err != nil {
 		return EndOperationsResult{}, err
 	}
@@ -93,12 +94,12 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 		e.warn(ctx, err)
 		return EndOperationsResult{}, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.said)) {
+	for _, name := range slices.Sorted(maps.Keys(e.problems)) {
 		if len(e.result.Pods) < 10 {
-			e.result.Pods = append(e.result.Pods, name+": "+e.said[name])
+			e.result.Pods = append(e.result.Pods, name+": "+e.problems[name])
 		}
 	}
-	if in.Counts && (e.result.Left > 0 || e.result.Unavailable > 0 && !in.Hurried) {
+	if in.Counts && (e.result.Left > 0 || e.result.Unavailable > 0 && !in.SkipRecovery) {
 		e.show(ctx, "GivingBack", "waiting for "+strings.Join(e.result.Pods, "; "))
 	}
 	return e.result, nil
@@ -111,20 +112,23 @@ type ending struct {
 	operation podops.Operation
 	mu        sync.Mutex
 	result    EndOperationsResult
-	said      map[string]string
-	// waited are the targets that are waited for still, had those that the disruption has
-	// had and that were not lost.
-	waited, had []targets.Target
+	// problems has, by pod name, why the operation is not over.
+	problems map[string]string
+	// waited are the targets that are not granted yet.
+	waited []targets.Target
+	// had are the targets that the disruption operated on and that were not lost.
+	had []targets.Target
 }
 
-// pods are those that a driver moves, and those that were asked for.
+// pods are the pods that a driver manages, and those with a label of the operation.
 func (e *ending) pods(ctx context.Context) ([]corev1.Pod, error) {
 	found := map[types.UID]corev1.Pod{}
 	for _, selector := range []string{podops.LabelManaged + "=" + podops.ManagedValue, e.operation.Selector()} {
 		err := kube.Pages(ctx, e.a.Kube.CoreV1().Pods(e.in.Disruption.Namespace).List, metav1.ListOptions{LabelSelector: selector}, func(page *corev1.PodList) {
 			for _, pod := range page.Items {
 				pod.ManagedFields = nil
-				pod.Spec = corev1.PodSpec{ReadinessGates: pod.Spec.ReadinessGates} // of which an operation needs no more
+				// An operation needs no more of the spec.
+				pod.Spec = corev1.PodSpec{ReadinessGates: pod.Spec.ReadinessGates}
 				found[pod.UID] = pod
 			}
 		})
@@ -135,8 +139,8 @@ func (e *ending) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.SortedFunc(maps.Values(found), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }), nil
 }
 
-// spared are the targets whose operation must not end yet; operated are those that
-// the disruption has had.
+// spared are the targets whose operation must not end yet. operated are the targets that
+// the disruption asked a driver for.
 func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]bool, err error) {
 	spared, operated = map[types.UID]bool{}, map[types.UID]bool{}
 	err = e.a.eachChaosPod(ctx, e.in.Disruption, func(pod *corev1.Pod) { spared[chaospod.TargetUID(pod)] = true })
@@ -145,7 +149,7 @@ func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]boo
 	}
 	shards, err := e.a.Targets.Shards(ctx, e.in.Disruption)
 	if err != nil && e.in.OnlyEnded {
-		return nil, nil, err // else a record that cannot be read holds nothing up
+		return nil, nil, err // otherwise an unreadable record blocks nothing
 	}
 	for _, shard := range shards {
 		for _, target := range shard.Targets {
@@ -162,8 +166,8 @@ func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]boo
 	return spared, operated, nil
 }
 
-// withUnlisted adds the targets that no label selects any more: somebody took the label off
-// by which their driver knows them, and nobody brings them back into service.
+// withUnlisted adds the targets that no label selects any more. Another user removed the
+// label that marks them for their driver, so no driver brings them back into service.
 func (e *ending) withUnlisted(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
 	listed := map[types.UID]bool{}
 	for i := range pods {
@@ -184,15 +188,15 @@ func (e *ending) withUnlisted(ctx context.Context, pods []corev1.Pod) ([]corev1.
 	return pods, nil
 }
 
-// overdue is true for a pod that is protected for longer than it may be, clean or not.
+// overdue is true for a pod whose protection has lasted longer than allowed, clean or not.
 func (e *ending) overdue(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(podops.Protections(pod), func(p podops.Protection) bool {
 		return p.Operation.ID == e.operation.ID && p.Over(pod, time.Now()) != ""
 	})
 }
 
-// unprotect lets others have the pod. It comes before the end of the operation: who
-// has the pod next must not wait for us.
+// unprotect ends the protection of the pod from others. It runs before the end of the
+// operation: the next operation on the pod must not wait for this one.
 func (e *ending) unprotect(ctx context.Context, pod *corev1.Pod) error {
 	if !e.operation.Protects(pod) {
 		return nil
@@ -204,12 +208,12 @@ func (e *ending) unprotect(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// end asks for the end of the operation on one pod, and counts what is left of it.
+// end requests the end of the operation on one pod, and counts what is left of it.
 func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error {
 	managed := podops.Managed(pod)
 	pod, stripped, err := e.patch(ctx, pod)
 	if err != nil || pod == nil || pod.DeletionTimestamp != nil {
-		return err // no driver moves one that ends any further
+		return err // no driver handles a pod that is being deleted
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,19 +221,19 @@ func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error 
 	switch {
 	case e.operation.On(pod):
 		e.result.Left++
-		e.said[pod.Name] = e.awaits(pod)
+		e.problems[pod.Name] = e.awaits(pod)
 	case operated && !available:
 		e.result.Unavailable++
 		switch {
 		case !managed:
-			e.said[pod.Name] = "no driver manages it any more, so Squall took the labels of its operation off: " + asTheDriverLeftIt
+			e.problems[pod.Name] = "no driver manages it any more, so Squall took the labels of its operation off: " + asTheDriverLeftIt
 		case stripped != "":
-			e.said[pod.Name] = stripped + ", so Squall took the labels of its operation off: " + asTheDriverLeftIt
-		case e.in.Hurried: // it is about to be
+			e.problems[pod.Name] = stripped + ", so Squall took the labels of its operation off: " + asTheDriverLeftIt
+		case e.in.SkipRecovery: // the pod is about to be in service
 		case unreadable != nil:
-			e.said[pod.Name] = unreadable.Error()
+			e.problems[pod.Name] = unreadable.Error()
 		default:
-			e.said[pod.Name] = "it lacks the label " + podops.LabelAvailable + missing(pod)
+			e.problems[pod.Name] = "it lacks the label " + podops.LabelAvailable + missing(pod)
 		}
 	}
 	return nil
@@ -238,10 +242,11 @@ func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error 
 const asTheDriverLeftIt = "the condition " + podops.ReadinessGate + " is as that driver left it"
 
 // patch writes to the pod until the driver has what it needs to end the operation. It
-// returns the pod as it is then, nil if it is gone, and why labels were taken off that a
-// driver was to take off.
+// returns the pod after the last write, nil if the pod is gone. stripped is why Squall
+// removed labels in place of the driver.
 func (e *ending) patch(ctx context.Context, pod *corev1.Pod) (after *corev1.Pod, stripped string, err error) {
-	for range 3 { // a label is put back, the operation ended, and what is left then taken off
+	// at most three writes: restore a label, end the operation, remove the remaining labels
+	for range 3 {
 		patch := e.operation.End(pod)
 		if stripped == "" && e.in.Over && e.operation.Stands(pod) {
 			patch, stripped = e.operation.Strip(pod), "no driver answered"
@@ -268,7 +273,7 @@ func (e *ending) patch(ctx context.Context, pod *corev1.Pod) (after *corev1.Pod,
 	return pod, stripped, nil
 }
 
-// awaits says for what the end of the operation waits on the pod.
+// awaits is why the operation on the pod has not ended.
 func (e *ending) awaits(pod *corev1.Pod) string {
 	why := "the driver has not ended the operation " + e.operation.ID + " yet"
 	if busy := e.operation.Busy(pod); busy != "" {
@@ -296,14 +301,14 @@ func (e *ending) note(pod *corev1.Pod, why error) error {
 	defer e.mu.Unlock()
 	e.result.Left++
 	e.result.Again = true
-	e.said[pod.Name] = why.Error()
+	e.problems[pod.Name] = why.Error()
 	return nil
 }
 
-// nameNotGiven records which targets were never given when the disruption ends before
-// that: its duration runs while they are waited for.
-func (e *ending) nameNotGiven(ctx context.Context) {
-	if !e.in.Counts || e.in.Hurried || len(e.waited) == 0 {
+// warnNeverGiven records a warning with the targets that were not granted before the
+// disruption ended: its duration also counts while it waits for them.
+func (e *ending) warnNeverGiven(ctx context.Context) {
+	if !e.in.Counts || e.in.SkipRecovery || len(e.waited) == 0 {
 		return
 	}
 	var names []string
@@ -315,8 +320,8 @@ func (e *ending) nameNotGiven(ctx context.Context) {
 		fmt.Sprintf("targets never disrupted, as the disruption ended before they were given: %d (%s)", len(names), shortList(names)), strings.Join(names, ","))
 }
 
-// warn says where the user looks first that operations cannot be ended; it is tried
-// again for as long as it takes.
+// warn writes into status that operations cannot be ended. The workflow retries until they
+// are.
 func (e *ending) warn(ctx context.Context, why error) {
 	e.show(ctx, "NotEnded", "it is tried again until it succeeds: "+why.Error())
 }
@@ -327,8 +332,7 @@ func (e *ending) show(ctx context.Context, reason, message string) {
 	})
 }
 
-// operationsLeft counts the pods of a disruption that was an operation on them that
-// are asked for still.
+// operationsLeft counts the pods on which the disruption's operation has not ended.
 func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, error) {
 	if !e.Operated {
 		return 0, nil
@@ -337,7 +341,7 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 	left := 0
 	if e.NotEnded {
 		a.warnNotInService(ctx, e)
-		return 0, nil // the bridge ends what is left of them
+		return 0, nil // the controller ends the remaining operations
 	}
 	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(e.Disruption.Namespace).List, metav1.ListOptions{LabelSelector: operation.Selector()}, func(page *corev1.PodList) {
 		for i := range page.Items {
@@ -361,16 +365,15 @@ func (a *Activities) warnNotInService(ctx context.Context, e FinishInput) {
 	}
 }
 
-// noDriver says what to do where nobody moves pods.
+// noDriver is the rejection of a disruption that needs a driver where the cluster has none.
 const noDriver = "podOpsLifecycle.policy is Participate, and the cluster has no driver of PodOpsLifecycle that grants pods. Install Kuperator " +
 	"or the component pod-ops-driver, or set whenUnavailable to Proceed, or policy to Respect. Then create the disruption again"
 
-// driverStandsDown says who gives the targets where there are two drivers.
+// driverStandsDown is the event where the cluster has two drivers.
 const driverStandsDown = "two drivers of PodOpsLifecycle are installed. The component pod-ops-driver is inactive " +
 	"while Kuperator's webhook " + podops.KuperatorWebhook + " exists, so Kuperator grants the targets"
 
-// operationsOf is what the workflow needs to know of a disruption's operations; nil
-// when it is none.
+// operationsOf has the times of a disruption's operations; nil when it has none.
 func operationsOf(spec v1beta1.DisruptionSpec) *Operations {
 	if !spec.ParticipatesInOperations() {
 		return nil
@@ -378,8 +381,8 @@ func operationsOf(spec v1beta1.DisruptionSpec) *Operations {
 	return &Operations{OperatingTimeout: spec.OperatingTimeout(), AvailableTimeout: spec.AvailableTimeout()}
 }
 
-// driver names the driver that moves the cluster's pods; empty when there is none, or
-// when the disruption asks none.
+// driver is the name of the driver that grants the cluster's pods. It is empty when there
+// is none, or when the disruption asks none.
 func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string, error) {
 	if !d.Spec.ParticipatesInOperations() {
 		return "", nil
@@ -395,7 +398,7 @@ func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string,
 		return "", fmt.Errorf("look for a driver of PodOpsLifecycle: %w", err)
 	}
 	switch {
-	case kuperator && builtIn: // an earlier run has recorded the same one
+	case kuperator && builtIn: // an earlier run may have recorded the same event
 		a.events().Record(ctx, d, "DriverStandsDown", driverStandsDown, "")
 		return "Kuperator", nil
 	case kuperator:

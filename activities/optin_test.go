@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// optIn lets the test's namespace agree to disruptions, or takes that back.
+// optIn sets the opt-in label of the test's namespace to a JSON value; null removes it.
 func (c *cluster) optIn(value string) {
 	c.Helper()
 	patch := `{"metadata":{"labels":{"chaos.squall.dev/disruptions":` + value + `}}}`
@@ -42,8 +42,8 @@ func TestANamespaceThatHasNotAgreedIsNotDisrupted(t *testing.T) {
 	}
 }
 
-// A namespace that takes its label off keeps what runs, and gets nothing new; nor does
-// a disruption that was prepared before.
+// When a namespace loses its label, running disruptions keep their targets and get no new
+// ones. A disruption that was prepared before gets none.
 func TestANamespaceThatAgreesNoMore(t *testing.T) {
 	c := newCluster(t)
 	c.OptIn = true

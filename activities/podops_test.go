@@ -14,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// label puts a label on a pod, or takes it off when the value is "null".
+// label sets a label of a pod, or removes it if the value is "null".
 func (c *cluster) label(pod *corev1.Pod, key, value string) {
 	c.Helper()
 	if value != "null" {
@@ -59,7 +59,7 @@ func TestPodsInUseAreNotChosen(t *testing.T) {
 	}
 }
 
-// rule L1: nothing else is there to choose, and it says why.
+// rule L1: without another candidate the condition shows the operation.
 func TestOnlyPodsInUseMatch(t *testing.T) {
 	c := newCluster(t)
 	pod := c.MakeTargets(1, nil)[0]
@@ -118,11 +118,11 @@ func TestAPlaceIsKeptForAPodInUse(t *testing.T) {
 }
 
 // rule L11
-func TestATargetInUseIsLetGo(t *testing.T) {
+func TestATargetInUseIsReleased(t *testing.T) {
 	keep := func(spec *v1beta1.DisruptionSpec) {
 		spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{OnConcurrentOperation: v1beta1.KeepTarget}
 	}
-	// begins is what somebody does to the target that matches no more, and one that does.
+	// The operation begins on a target that still matches, or on one that no longer does.
 	for name, relabel := range map[string]bool{"a target that matches": false, "a target that matches no longer": true} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
@@ -176,8 +176,8 @@ func TestATargetInUseIsLetGo(t *testing.T) {
 	})
 }
 
-// Nothing is said of operations where nobody operates.
-func TestSelectionSaysNothingOfOperationsWithoutAny(t *testing.T) {
+// The selection names no operations if there are none.
+func TestSelectionNamesNoOperationsWithoutAny(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
 	if _, selection := c.selectFor("calm", nil); selection.Operated != "" || strings.Contains(selection.String(), "operated") {

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// policy makes a policy of one rule, about the test's own namespace, and waits
-// until the worker's watch has it.
+// policy makes a policy with one rule for the test's own namespace, and waits until the
+// worker's watch has it.
 func (c *cluster) policy(rule v1beta1.PolicyRule) (remove func()) {
 	c.Helper()
 	rule.Namespaces = []string{c.Shop}
@@ -44,7 +44,7 @@ func (c *cluster) seesPolicy(name string) bool {
 	return false
 }
 
-// wantDenials finds exactly these events on a policy.
+// wantDenials wants exactly these events on a policy.
 func (c *cluster) wantDenials(policy string, want ...string) {
 	c.Helper()
 	events, err := c.Client.CoreV1().Events(metav1.NamespaceDefault).List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=DisruptionPolicy,involvedObject.name=" + policy})
@@ -59,7 +59,7 @@ func (c *cluster) wantDenials(policy string, want ...string) {
 	}
 }
 
-// annotate writes annotations of a disruption, whatever was there.
+// annotate writes annotations of a disruption.
 func (c *cluster) annotate(ref Ref, annotations map[string]string) {
 	c.Helper()
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
@@ -83,7 +83,7 @@ func TestAPolicyRefusesADisruption(t *testing.T) {
 	}
 	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, `rule "sale"`)
 	c.wantEvent(v1beta1.ReasonDenied, `rule "sale"`)
-	do[Plan](c, c.Prepare, ref) // tried again
+	do[Plan](c, c.Prepare, ref) // a retry
 	c.wantDenials(c.Shop+"-sale", "Disruption "+c.Shop+"/refused: it is denied by")
 	other := c.Disruption("other", func(spec *v1beta1.DisruptionSpec) {
 		spec.Faults = v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: "50%"}}}
@@ -97,7 +97,7 @@ func TestAPolicyRefusesADisruption(t *testing.T) {
 	}
 }
 
-// rule D5: who asked is known whenever targets are chosen.
+// rule D5: the requester is known at every choice of targets.
 func TestAPolicyAboutRequesters(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)
@@ -119,7 +119,7 @@ func TestAPolicyAboutRequesters(t *testing.T) {
 	}
 }
 
-// rule D6: the environment that counts is the one that was there at the beginning.
+// rule D6: the environment at the start of the disruption counts.
 func TestAPolicyAboutEnvironments(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
@@ -138,8 +138,8 @@ func TestAPolicyAboutEnvironments(t *testing.T) {
 	}
 }
 
-// A rule that comes once the disruption was prepared lets it have no more targets,
-// and those that it has stay.
+// A rule that is created after Prepare denies further targets. The disruption keeps the
+// targets that it has.
 func TestAPolicyDeniesTargets(t *testing.T) {
 	c := newCluster(t)
 	databases := c.MakeTargets(2, map[string]string{"tier": "db"})
@@ -183,7 +183,7 @@ func TestEachRuleThatDeniesHasItsEvent(t *testing.T) {
 	c.wantDenials(c.Shop + "-no-web")
 }
 
-func TestAPolicyLetsNobodyDisruptMoreAtOnce(t *testing.T) {
+func TestAPolicyLimitsTargetsAtOnce(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(4, nil)
 	most := int32(3)

@@ -25,58 +25,59 @@ type Plan struct {
 	Static   bool          `json:"static,omitempty"`
 	MaxRuns  int           `json:"maxRuns,omitempty"`
 	SpecHash string        `json:"specHash"`
-	// BusyUntil is until when places are kept for pods on which somebody operates;
-	// nil when none are.
+	// BusyUntil is the end of the time for which places are kept for pods that another
+	// operation uses; nil if no places are kept.
 	BusyUntil *time.Time `json:"busyUntil,omitempty"`
-	// Services is true when the disruption names services, which are followed.
+	// Services is true when the disruption names services, whose addresses the workflow
+	// keeps up to date.
 	Services bool `json:"services,omitempty"`
-	// SteadyState guards the disruption, if it is there. It has its defaults, and its
-	// probes have no handlers: whoever asks reads the record.
+	// SteadyState guards the disruption; nil if it has none. It has its defaults, and its
+	// probes have no handlers: AskProbes reads those from the record.
 	SteadyState *v1beta1.SteadyState `json:"steadyState,omitempty"`
-	// ProbeRules number how the workflow follows who asks the probes. What an older
-	// worker planned is 0 and goes on as it began.
+	// ProbeRules is the version of the workflow's rules for probes, see ProbeRulesNow. A
+	// plan of an older worker has 0 and keeps the old rules.
 	ProbeRules int `json:"probeRules,omitempty"`
-	// Operations is there for a disruption that is an operation on its targets.
+	// Operations is set for a disruption that is an operation on its targets.
 	Operations *Operations `json:"operations,omitempty"`
-	// Requester is the user who asked for the disruption, if that is known.
+	// Requester is the user who created the disruption, if known.
 	Requester string `json:"requester,omitempty"`
-	// Notify is who hears of the disruption; nil if nobody does.
+	// Notify has the receivers of the disruption's notifications; nil if there are none.
 	Notify *notify.Audience `json:"notify,omitempty"`
-	// CleanOnly says why nothing may be injected any more and only cleaning is
-	// left. Empty when the disruption is to be carried out.
+	// CleanOnly is why nothing may be injected any more and only cleaning is left. Empty
+	// when the disruption is to be carried out.
 	CleanOnly string `json:"cleanOnly,omitempty"`
-	// Rejected says what is wrong with a spec that can never run.
+	// Rejected is the error in a spec that can never run.
 	Rejected string `json:"rejected,omitempty"`
 	// ResultSearchable is true when the search attributes get the ending and the
 	// verdict. The plans of older workers lack it.
 	ResultSearchable bool `json:"resultSearchable,omitempty"`
 }
 
-// The rules by which a workflow follows who asks the probes, one after the other.
+// The versions of the workflow's rules for probes, each with those before it.
 const (
-	// ProbeRulesOneClock: how long nobody asked is told by the workflow's clock alone.
+	// ProbeRulesOneClock: the workflow's clock alone measures how long no prober has asked.
 	ProbeRulesOneClock = iota + 1
-	// ProbeRulesLastWord: a disruption that nobody waits for hears what was answered
-	// over the whole of phase During before it ends.
-	ProbeRulesLastWord
-	// ProbeRulesNow are those of new disruptions.
+	// ProbeRulesFinalAnswers: a disruption that does not wait for recovery still receives
+	// all answers of phase During before it ends.
+	ProbeRulesFinalAnswers
+	// ProbeRulesNow is the version for new disruptions.
 	ProbeRulesNow = iota
 )
 
-// Operations is what the workflow needs to know of the operations on targets.
+// Operations has the times of the operations on targets.
 type Operations struct {
-	// OperatingTimeout is how long each target is waited for until it is given.
+	// OperatingTimeout is the longest wait for the driver to grant a target.
 	OperatingTimeout time.Duration `json:"operatingTimeout"`
-	// AvailableTimeout is how long, once all is clean, targets are waited for to be in
+	// AvailableTimeout is the longest wait, once all is clean, until the targets are in
 	// service again.
 	AvailableTimeout time.Duration `json:"availableTimeout"`
 }
 
-// Prepare reads the disruption, keeps its spec for good and says what is to be
-// done. Status gets the spec hash (rule 7) and the times here, unless
-// SelectTargets is next and can do it. A disruption that is gone, ending or was
-// begun by an earlier workflow is cleaned only; so is one that meets an
-// emergency stop, which refuses it if it never began.
+// Prepare reads the disruption, stores its spec for good and returns the plan. It writes
+// the spec hash (rule 7) and the times into status, unless SelectTargets runs next and does
+// so. A disruption is only cleaned if it is gone, is being deleted or was begun by an
+// earlier workflow. An emergency stop also leaves only cleaning, and rejects a disruption
+// that never began.
 func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	plan, err := a.prepare(ctx, ref)
 	plan.ResultSearchable = true
@@ -88,19 +89,19 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return plan, nil
 	}
 	if err == nil {
-		plan.Operations = operationsOf(begun.Spec) // an earlier workflow may have begun some
+		plan.Operations = operationsOf(begun.Spec) // an earlier workflow may have begun operations
 		a.addPeople(&plan, begun)
 	}
 	return plan, err
 }
 
-// addPeople says who asked for the disruption, and who hears of it.
+// addPeople adds the requester and the receivers of notifications to the plan.
 func (a *Activities) addPeople(plan *Plan, d *v1beta1.Disruption) {
 	plan.Requester, plan.Notify = v1beta1.RequesterOf(d).User, a.Notify.Audience(d.Spec.Reporting)
 }
 
 func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
-	// Whether there is a stop is read for sure before anything is injected.
+	// The stop may come from a cache: a live check follows before the injection.
 	live, stop, err := a.read(ctx, ref, a.Disruptions.CachedEmergencyStop)
 	if apierrors.IsNotFound(err) {
 		return Plan{CleanOnly: endingGone}, nil
@@ -138,7 +139,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	workflow := activity.GetInfo(ctx).WorkflowExecution
 	var event sync.WaitGroup
 	defer event.Wait()
-	event.Go(func() { // an earlier run has recorded the same one
+	event.Go(func() { // an earlier run may have recorded the same event
 		a.events().Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
 	})
 	firstRun, err := a.Targets.StoreSpec(ctx, live, workflow.RunID, ranges)
@@ -155,7 +156,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	a.addPeople(&plan, live)
 	a.Disruptions.Remember(live.DeepCopy())
 	if !plan.CreateAt.After(time.Now()) {
-		return plan, nil // the choice of targets shows it in a moment
+		return plan, nil // the choice of targets shows the plan in a moment
 	}
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
 }
@@ -180,8 +181,8 @@ func (a *Activities) policyRules(ctx context.Context, d *v1beta1.Disruption) ([]
 	return policy.Rules(live, d, now), nil
 }
 
-// rules are those that are about the disruption: of policies, and that of a namespace
-// that has not agreed, where it has to, and of safe mode, where it is enforced.
+// rules are the rules that apply to the disruption: those of policies, of safe mode where
+// it is enforced, and of a namespace without the opt-in label where it is required.
 func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
 	rules, err := a.policyRules(ctx, d)
 	if err != nil {
@@ -201,9 +202,9 @@ func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy
 	return rules, nil
 }
 
-// lacking is what the disruption needs and the cluster does not give, or a policy
-// does not allow: the reason and the words of its refusal, empty if it has all. driver moves pods, empty if
-// nobody does.
+// lacking checks that the cluster has what the disruption needs, and that policies allow
+// it. reason and why describe what is missing, both empty if nothing is. driver is the name
+// of the driver that grants pods, empty if the cluster has none.
 func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver, reason, why string, err error) {
 	rules, err := a.rules(ctx, d)
 	if err != nil {
@@ -233,7 +234,8 @@ func planOf(d *v1beta1.Disruption) Plan {
 		Services: d.Spec.Network != nil && len(d.Spec.Network.Services) > 0,
 	}
 	if d.Spec.Kinds().By() == v1beta1.ByWorker {
-		plan.CreateAt = d.Spec.TimeToInject(d.CreationTimestamp.Time) // no chaos pod waits for it
+		// The worker injects without a chaos pod to prepare.
+		plan.CreateAt = d.Spec.TimeToInject(d.CreationTimestamp.Time)
 	}
 	if until := d.Spec.BusyUntil(d.CreationTimestamp.Time); !until.IsZero() {
 		plan.BusyUntil = &until
@@ -249,8 +251,8 @@ func planOf(d *v1beta1.Disruption) Plan {
 	return plan
 }
 
-// problems says why the disruption can never be carried out. It is empty for a
-// disruption without problems.
+// problems are the reasons why the disruption can never be carried out; empty if there are
+// none.
 func (a *Activities) problems(d *v1beta1.Disruption) string {
 	if d.Namespace == a.Namespace { // rule 25
 		return "namespace " + a.Namespace + " is reserved for chaos pods: " +
@@ -262,10 +264,10 @@ func (a *Activities) problems(d *v1beta1.Disruption) string {
 	return ""
 }
 
-// refuseFor is the plan of a disruption with problems. One that has a record
-// was begun all the same, by a version that did not object, or while the worker
-// had more rights: nobody may forget what that has left, so it is cleaned, not
-// rejected.
+// refuseFor is the plan of a disruption with problems. A disruption without a record is
+// rejected. A record means that an earlier version accepted the disruption, or that the
+// worker had more rights then. The injection may have left something, so the plan is to
+// clean.
 func (a *Activities) refuseFor(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	_, err := a.Targets.LoadSpec(ctx, d.Ref())
 	switch {
@@ -287,7 +289,7 @@ func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, 
 	})
 }
 
-// carrier is the workflow that the activity works for.
+// carrier is the workflow that runs the activity.
 func carrier(ctx context.Context) v1beta1.WorkflowRef {
 	execution := activity.GetInfo(ctx).WorkflowExecution
 	return v1beta1.WorkflowRef{ID: execution.ID, RunID: execution.RunID}

@@ -21,11 +21,11 @@ func TestADisruptionInTheNamespaceOfTheChaosPodsIsRejected(t *testing.T) {
 	c.MakeTargets(2, nil)
 	ref := c.Disruption("inside", nil)
 	plan := do[Plan](c, c.Prepare, ref)
-	for _, said := range []string{"namespace " + c.Namespace, "create it in the namespace of its targets"} {
-		if !strings.Contains(plan.Rejected, said) {
-			t.Errorf("rejected because of %q, want it to say %q", plan.Rejected, said)
+	for _, part := range []string{"namespace " + c.Namespace, "create it in the namespace of its targets"} {
+		if !strings.Contains(plan.Rejected, part) {
+			t.Errorf("rejected because of %q, want %q in it", plan.Rejected, part)
 		}
-		c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, said)
+		c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, part)
 	}
 	if phase := c.Get(ref).Status.Phase; phase != v1beta1.PhaseRejected {
 		t.Errorf("phase %s, want Rejected", phase)
@@ -35,7 +35,7 @@ func TestADisruptionInTheNamespaceOfTheChaosPodsIsRejected(t *testing.T) {
 	}
 }
 
-// A version with a stricter validation must not forget what an older one began.
+// A version with a stricter validation must clean up disruptions of an older version.
 func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
 	inTwoYears := func(spec *v1beta1.DisruptionSpec) {
 		spec.Triggers = &v1beta1.DisruptionTriggers{CreatePods: v1beta1.DisruptionTrigger{NotBefore: metav1.NewTime(time.Now().AddDate(2, 0, 0))}}
@@ -68,13 +68,13 @@ func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
 	})
 }
 
-// restartWorker makes the activities forget what they keep in memory.
+// restartWorker clears what the activities keep in memory.
 func (c *cluster) restartWorker() {
 	c.Targets = targets.NewStore(c.Kube, c.Namespace, c.Targets.Watch, c.Activities.Parallel)
 }
 
-// Who owns which fields is the API server's to know: a status write that says nothing of
-// it leaves that to the next `kubectl apply --server-side`.
+// A status write must not change the owners of fields: the next `kubectl apply
+// --server-side` needs them.
 func TestStatusWritesKeepWhoOwnsTheFields(t *testing.T) {
 	c := newCluster(t)
 	ref := c.Disruption("calm", nil)

@@ -14,21 +14,24 @@ import (
 )
 
 const (
-	// firstFailureGap is the least time between two events of a probe that tell
-	// that some target begins to fail, failureGap between two of one that goes on.
+	// firstFailureGap is the least time between two events that a probe begins to fail.
+	// Each target of the probe can cause one.
 	firstFailureGap = 30 * time.Second
-	failureGap      = 5 * time.Minute
-	// waitingFailures are kept for an API server that is slow; more are dropped.
+	// failureGap is the least time between an event and the next one for a run of failures.
+	failureGap = 5 * time.Minute
+	// waitingFailures is the number of events that wait for a slow API server. More are
+	// only logged.
 	waitingFailures = 16
 )
 
-// failureEvents chooses which failures are told as events (rule P21).
+// failureEvents chooses the failures that become events (rule P21).
 type failureEvents struct {
-	told    map[string]time.Time
-	failing map[probe.Key]bool
+	// recorded has the time of the last event, by probe name.
+	recorded map[string]time.Time
+	failing  map[probe.Key]bool
 }
 
-// worth is true for the first failure or error of a run, and for some after it.
+// worth is true for the first failure or error of a run, and for some of the later ones.
 func (f *failureEvents) worth(tick probe.Tick, now time.Time) bool {
 	if tick.Answer.Err == nil && tick.Answer.Result != probe.Failure {
 		delete(f.failing, tick.Key)
@@ -39,26 +42,26 @@ func (f *failureEvents) worth(tick probe.Tick, now time.Time) bool {
 		gap = failureGap
 	}
 	f.failing[tick.Key] = true
-	if last, told := f.told[tick.Probe]; told && now.Sub(last) < gap {
+	if last, found := f.recorded[tick.Probe]; found && now.Sub(last) < gap {
 		return false
 	}
-	f.told[tick.Probe] = now
+	f.recorded[tick.Probe] = now
 	return true
 }
 
-// hearAnswers counts answers, and tells failures as events. stop waits for those that
-// are under way.
-func hearAnswers(ctx context.Context, phase v1beta1.ProbePhase, who asked) (heard func(probe.Tick), stop func()) {
+// recordAnswers returns received, which counts answers and records failures as events, and
+// stop, which waits for the events that are under way.
+func recordAnswers(ctx context.Context, phase v1beta1.ProbePhase, of asked) (received func(probe.Tick), stop func()) {
 	failures := make(chan string, waitingFailures)
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var recording sync.WaitGroup
+	recording.Go(func() {
 		for message := range failures {
-			who.warn(context.WithoutCancel(ctx), "ProbeFailed", message, message+time.Now().String())
+			of.warn(context.WithoutCancel(ctx), "ProbeFailed", message, message+time.Now().String())
 		}
 	})
 	var mu sync.Mutex
 	chosen, over := failureEvents{map[string]time.Time{}, map[probe.Key]bool{}}, false
-	heard = func(tick probe.Tick) {
+	received = func(tick probe.Tick) {
 		metric.ProbeAnswers.Add(ctx, 1, outcomeOf(tick.Answer))
 		if tick.Answer.Waited {
 			metric.ProbeWaits.Add(ctx, 1, "")
@@ -68,19 +71,19 @@ func hearAnswers(ctx context.Context, phase v1beta1.ProbePhase, who asked) (hear
 		if over || !chosen.worth(tick, time.Now()) {
 			return
 		}
-		message := fmt.Sprintf("probe %s, phase %s%s: %s", tick.Probe, phase, who.words(tick.Key), tick.Answer.Text)
+		message := fmt.Sprintf("probe %s, phase %s%s: %s", tick.Probe, phase, of.describe(tick.Key), tick.Answer.Text)
 		select {
 		case failures <- message:
 		default:
 			activity.GetLogger(ctx).Warn("event not recorded", "reason", "ProbeFailed", "message", message)
 		}
 	}
-	return heard, func() {
+	return received, func() {
 		mu.Lock()
 		over = true
 		close(failures)
 		mu.Unlock()
-		telling.Wait()
+		recording.Wait()
 	}
 }
 

@@ -24,20 +24,21 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// AskProbesInput says what AskProbes is to ask.
+// AskProbesInput selects the probes that AskProbes asks.
 type AskProbesInput = steadystate.Input
 
-// AskProbesResult is what the probes say in the end.
+// AskProbesResult has the last answers of the probes.
 type AskProbesResult = steadystate.Result
 
-// ProbeSnapshot is what the next AskProbes of a phase goes on with.
+// ProbeSnapshot is the state with which the next AskProbes of a phase continues.
 type ProbeSnapshot = steadystate.Snapshot
 
-// errorProberStopped is the type of the error of a prober whose worker stops.
+// errorProberStopped is the type of AskProbes's error when its worker stops.
 const errorProberStopped = "ProberStopped"
 
-// SnapshotOf is what an AskProbes that ended with err left: by its last heartbeat
-// if its worker died, by its error if its worker stopped. It is nil for nothing.
+// SnapshotOf is the state that an AskProbes with the error err left. It is in the last
+// heartbeat if its worker died, and in the error if its worker stopped. nil means that it
+// left none.
 func SnapshotOf(err error) *ProbeSnapshot {
 	var snapshot ProbeSnapshot
 	if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
@@ -53,33 +54,33 @@ func SnapshotOf(err error) *ProbeSnapshot {
 	return nil
 }
 
-// AskProbes asks the probes of a phase and tells the workflow of changes, by the
-// signal contract.SignalProbe. In Before and After it returns once all succeed; in
-// During it asks until it is cancelled. A cancelled one returns its result. It is
-// one attempt: an error of the type ProberStopped says that the worker stops, and
-// another attempt goes on with SnapshotOf it.
+// AskProbes asks the probes of a phase and signals changes to the workflow
+// (contract.SignalProbe). In phases Before and After it returns once all probes succeed; in
+// During it asks until it is cancelled. When cancelled it returns its result. It makes one
+// attempt: the error type ProberStopped means that the worker stops, and another attempt
+// continues with SnapshotOf the error.
 func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbesResult, error) {
 	if a.Prober == nil {
 		return AskProbesResult{}, errors.New("this worker asks no probes")
 	}
 	stopBeating := a.beatUntilReady(ctx, in)
-	asked, release, err := a.whoIsAsked(ctx, in)
+	asked, release, err := a.findAsked(ctx, in)
 	stopBeating()
 	if err != nil {
 		return AskProbesResult{}, err
 	}
 	defer release()
 	var last ProbeSnapshot
-	heard, stopTelling := hearAnswers(ctx, in.Phase, asked)
-	defer stopTelling()
+	received, stopRecording := recordAnswers(ctx, in.Phase, asked)
+	defer stopRecording()
 	session := &steadystate.Session{
 		Input: in, Probes: asked.spec.WithDefaults().Of(in.Phase), Ask: asked.by.Ask,
 		Targets: asked.targets, Pod: asked.pod, Stop: activity.GetWorkerStopChannel(ctx),
 		Heartbeat: func(s ProbeSnapshot) { last = s; activity.RecordHeartbeat(ctx, s) },
-		Signal:    tellWorkflow, OnAnswer: heard,
+		Signal:    signalWorkflow, OnAnswer: received,
 	}
 	result, err := session.Run(ctx)
-	if err == nil && lostByTemporal(ctx) {
+	if err == nil && heartbeatLost(ctx) {
 		err = steadystate.ErrStopped
 	}
 	if errors.Is(err, steadystate.ErrStopped) {
@@ -88,22 +89,22 @@ func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbe
 	return result, err
 }
 
-// asked is whom a prober asks, and for whom.
+// asked are the probes of one AskProbes, with the pods that they ask.
 type asked struct {
 	spec v1beta1.SteadyState
 	by   *probe.Prober
-	// targets are those that can be asked now, pod is what is known of one of them,
-	// and words name it in a sentence.
+	// targets are the targets that can be asked now, with the control group.
 	targets func(context.Context) ([]steadystate.Target, error)
-	pod     func(types.UID) *corev1.Pod
-	words   func(probe.Key) string
+	// pod is the last known state of one of them; nil if unknown.
+	pod func(types.UID) *corev1.Pod
+	// describe is the target of an answer, as a part of a sentence.
+	describe func(probe.Key) string
 	// warn records an event on the object whose probes these are.
 	warn func(ctx context.Context, reason, message, key string)
 }
 
-// whoIsAsked reads whose probes are to be asked. release has to be called once nobody
-// asks any more.
-func (a *Activities) whoIsAsked(ctx context.Context, in AskProbesInput) (who asked, release func(), err error) {
+// findAsked finds the probes to ask. The caller has to call release once it asks no more.
+func (a *Activities) findAsked(ctx context.Context, in AskProbesInput) (_ asked, release func(), err error) {
 	if in.Scenario != nil {
 		return a.askedOfScenario(ctx, *in.Scenario)
 	}
@@ -126,15 +127,15 @@ func (a *Activities) whoIsAsked(ctx context.Context, in AskProbesInput) (who ask
 		}
 	}
 	return asked{
-		spec: *d.Spec.SteadyState, by: by, targets: followed.now, pod: followed.pod, words: followed.words,
+		spec: *d.Spec.SteadyState, by: by, targets: followed.now, pod: followed.pod, describe: followed.describe,
 		warn: func(ctx context.Context, reason, message, key string) {
 			a.events().Warn(ctx, status.Named(in.Disruption), reason, message, key)
 		},
 	}, release, nil
 }
 
-// askedOfScenario are the probes of a scenario as a whole, which has no targets. Its
-// spec is the one that is there: an edited scenario ends with its next step.
+// askedOfScenario are the probes of a scenario as a whole, which has no targets. It reads
+// the current spec: an edited scenario ends with its next step.
 func (a *Activities) askedOfScenario(ctx context.Context, ref contract.ScenarioRef) (asked, func(), error) {
 	s, err := scenarios.Read(ctx, a.Disruptions.Client(), ref)
 	if err == nil && s.Spec.SteadyState == nil {
@@ -149,26 +150,26 @@ func (a *Activities) askedOfScenario(ctx context.Context, ref contract.ScenarioR
 	}
 	return asked{
 		spec: *s.Spec.SteadyState, by: by,
-		targets: func(context.Context) ([]steadystate.Target, error) { return nil, nil },
-		pod:     func(types.UID) *corev1.Pod { return nil },
-		words:   func(probe.Key) string { return "" },
+		targets:  func(context.Context) ([]steadystate.Target, error) { return nil, nil },
+		pod:      func(types.UID) *corev1.Pod { return nil },
+		describe: func(probe.Key) string { return "" },
 		warn: func(ctx context.Context, reason, message, key string) {
 			a.events().Of(ctx, v1beta1.KindDisruptionScenario, s, corev1.EventTypeWarning, reason, message, key)
 		},
 	}, release, nil
 }
 
-// lostByTemporal is true for an activity that the SDK has called off because no
-// heartbeat got through, and not because its workflow cancelled it. The workflow waits
-// for it still: without an error it would believe that nobody need ask any more.
-func lostByTemporal(ctx context.Context) bool {
+// heartbeatLost is true if the SDK cancelled the activity because no heartbeat got through,
+// and not because its workflow cancelled it. Then AskProbes must fail: the workflow would
+// take a result as the end of the phase.
+func heartbeatLost(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	_, cancelled := errors.AsType[*temporal.CanceledError](cause)
 	return cause != nil && !cancelled && !errors.Is(cause, context.Canceled)
 }
 
-// beatUntilReady shows that the worker lives while it waits for the cluster, and
-// keeps what it has to go on with.
+// beatUntilReady sends heartbeats while the activity waits for the cluster. They keep the
+// snapshot from which it continues.
 func (a *Activities) beatUntilReady(ctx context.Context, in AskProbesInput) (stop func()) {
 	beating, cancel := context.WithCancel(ctx)
 	beat := func() {
@@ -195,8 +196,8 @@ func (a *Activities) beatUntilReady(ctx context.Context, in AskProbesInput) (sto
 	return func() { cancel(); <-done }
 }
 
-// tellWorkflow signals the activity's own workflow, whatever run it is in.
-func tellWorkflow(ctx context.Context, t contract.ProbeTransition) error {
+// signalWorkflow signals the current run of the activity's own workflow.
+func signalWorkflow(ctx context.Context, t contract.ProbeTransition) error {
 	err := activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", contract.SignalProbe, t)
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
 		return steadystate.ErrWorkflowEnded
@@ -204,7 +205,7 @@ func tellWorkflow(ctx context.Context, t contract.ProbeTransition) error {
 	return err
 }
 
-// followedTargets are the targets that can be asked, by what two watches know.
+// followedTargets finds the targets that can be asked, by the watches on records and pods.
 type followedTargets struct {
 	records   *targets.Store
 	namespace *probe.Namespace
@@ -215,13 +216,13 @@ type followedTargets struct {
 
 	mu    sync.Mutex
 	names map[types.UID]string
-	// kept are those of the control group.
+	// kept are the pods of the control group.
 	kept map[types.UID]bool
 }
 
-// now are the pods of the records that exist: in Before and During those that are
-// disrupted, in After also those that were. Those of the control group that nobody
-// disturbs are asked in all.
+// now are the existing pods of the records: in Before and During those that are disrupted,
+// in After also those that were. The control group's pods that no disruption disrupts are
+// asked in all phases.
 func (f *followedTargets) now(ctx context.Context) ([]steadystate.Target, error) {
 	shards, err := f.records.ShardsNow(ctx, f.in.Disruption)
 	if err != nil {
@@ -245,9 +246,9 @@ func (f *followedTargets) now(ctx context.Context) ([]steadystate.Target, error)
 	}
 	kept := map[types.UID]bool{}
 	if f.control != nil {
-		disturbed := f.records.DisturbedNow(f.control)
+		disrupted := f.records.DisturbedNow(f.control)
 		for _, pod := range f.control.Pods {
-			if !disturbed[pod.UID] && f.exists(pod.Name, pod.UID) {
+			if !disrupted[pod.UID] && f.exists(pod.Name, pod.UID) {
 				names[pod.UID], kept[pod.UID] = pod.Name, true
 				found = append(found, steadystate.Target{UID: pod.UID, Name: pod.Name, Container: container, Control: true})
 			}
@@ -266,8 +267,8 @@ func (f *followedTargets) exists(name string, uid types.UID) bool {
 	return err == nil && pod.UID == uid && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// words name a target in a sentence.
-func (f *followedTargets) words(key probe.Key) string {
+// describe names a target as a part of a sentence.
+func (f *followedTargets) describe(key probe.Key) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.kept[key.Target] {
@@ -279,7 +280,7 @@ func (f *followedTargets) words(key probe.Key) string {
 	return ""
 }
 
-// pod is what is known of a target now.
+// pod is the last known state of a target; nil if unknown.
 func (f *followedTargets) pod(uid types.UID) *corev1.Pod {
 	f.mu.Lock()
 	name := f.names[uid]

@@ -26,7 +26,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// guarded has one probe, which wants a pod with the targets' label to be ready.
+// guarded adds one probe: a pod with the targets' label has to be ready.
 func guarded(spec *v1beta1.DisruptionSpec) {
 	one := intstr.FromInt32(1)
 	spec.SteadyState = &v1beta1.SteadyState{Probes: []v1beta1.Probe{{
@@ -35,7 +35,7 @@ func guarded(spec *v1beta1.DisruptionSpec) {
 	}}}
 }
 
-// prober asks in this cluster.
+// prober sets the prober of this cluster.
 func (c *cluster) prober() {
 	c.Prober = &steadystate.Prober{Kube: c.Client, APIServer: apiserver.Start(c.T).Host, Version: "test"}
 }
@@ -54,7 +54,8 @@ func TestAskProbesOpensTheGate(t *testing.T) {
 	}
 	began := time.Now()
 	result := do[AskProbesResult](c, c.AskProbes, AskProbesInput{Disruption: ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: began})
-	most := 1 + int64(time.Since(began).Seconds()) // the end is looked for once a second, and meanwhile asked on
+	// AskProbes checks for its end once a second, and asks meanwhile.
+	most := 1 + int64(time.Since(began).Seconds())
 	if got := result.Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || !got[0].Answered || got[0].Text != "1 of 1 pods are ready, want 1" {
 		t.Errorf("AskProbes = %+v, want success", got)
 	}
@@ -63,7 +64,7 @@ func TestAskProbesOpensTheGate(t *testing.T) {
 	}
 }
 
-// The probes of a scenario ask for its namespace, and for no targets.
+// The probes of a scenario ask in its namespace, without targets.
 func TestAskProbesOfAScenario(t *testing.T) {
 	c := newCluster(t)
 	c.prober()
@@ -87,18 +88,18 @@ func TestAskProbesOfAScenario(t *testing.T) {
 	}
 	another := ref
 	another.UID = "another"
-	if _, _, err := c.whoIsAsked(c.Context(), AskProbesInput{Scenario: &another}); err == nil {
+	if _, _, err := c.findAsked(c.Context(), AskProbesInput{Scenario: &another}); err == nil {
 		t.Error("the probes of a scenario of the same name are asked")
 	}
 	scenario.Spec.SteadyState = nil
 	c.Must(c.Disruptions.Client().Put().Namespace(c.Shop).Resource("disruptionscenarios").Name(scenario.Name).Body(scenario).Do(c.Context()).Error())
-	if _, _, err := c.whoIsAsked(c.Context(), asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
+	if _, _, err := c.findAsked(c.Context(), asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
 		t.Errorf("without a steady state: %v", err)
 	}
 }
 
-// A query reads series of the namespace of its Disruption or scenario alone, at
-// level node too.
+// A query reads only series of the namespace of its Disruption or scenario, also at level
+// node.
 func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 	c := newCluster(t)
 	c.prober()
@@ -131,11 +132,11 @@ func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 		{Disruption: pods}, {Disruption: nodes}, {Scenario: &contract.ScenarioRef{Namespace: c.Shop, Name: scenario.Name, UID: scenario.UID}},
 	} {
 		got = ""
-		who, release, err := c.whoIsAsked(c.Context(), in)
+		found, release, err := c.findAsked(c.Context(), in)
 		c.Must(err)
-		answer := who.by.Ask(c.Context(), who.spec.WithDefaults().Probes[0], nil)
+		answer := found.by.Ask(c.Context(), found.spec.WithDefaults().Probes[0], nil)
 		release()
-		if who.by.Rate != c.Prober.Rate {
+		if found.by.Rate != c.Prober.Rate {
 			t.Errorf("%+v: the questions are not bounded", in)
 		}
 		if want := fmt.Sprintf("up{namespace=%q}", c.Shop); got != want || answer.Result != probe.Success {
@@ -144,7 +145,7 @@ func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 	}
 }
 
-// In After targets are asked that were let go; a pod that is gone never is.
+// Phase After also asks targets that are no longer disrupted, but no pod that is gone.
 func TestWhichTargetsAreAsked(t *testing.T) {
 	c := newCluster(t)
 	c.prober()
@@ -210,14 +211,14 @@ func TestSnapshotOf(t *testing.T) {
 	}
 }
 
-// A prober whose heartbeats do not get through has not ended: its workflow did not
-// cancel it, and must hear that somebody else has to ask.
-func TestWhoHasCalledAProberOff(t *testing.T) {
+// A lost heartbeat is no cancellation by the workflow: the workflow needs an error, so that
+// another prober continues.
+func TestHeartbeatLost(t *testing.T) {
 	for name, c := range map[string]struct {
-		cause error // nil: nobody has
+		cause error // nil if the activity is not cancelled
 		want  bool
 	}{
-		"nobody":                            {nil, false},
+		"nothing":                           {nil, false},
 		"its workflow":                      {temporal.NewCanceledError(), false},
 		"a test's end":                      {context.Canceled, false},
 		"a heartbeat that was not answered": {context.DeadlineExceeded, true},
@@ -230,14 +231,14 @@ func TestWhoHasCalledAProberOff(t *testing.T) {
 			if c.cause != nil {
 				callOff(c.cause)
 			}
-			if got := lostByTemporal(ctx); got != c.want {
-				t.Errorf("lostByTemporal = %t, want %t", got, c.want)
+			if got := heartbeatLost(ctx); got != c.want {
+				t.Errorf("heartbeatLost = %t, want %t", got, c.want)
 			}
 		})
 	}
 }
 
-// rule P18. Status, conditions and events say the same, and each is said once.
+// rule P18: status, conditions and events agree, and two equal reports record one event.
 func TestReportSteadyState(t *testing.T) {
 	c := newCluster(t)
 	ref := c.Disruption("guarded", guarded)
@@ -255,14 +256,14 @@ func TestReportSteadyState(t *testing.T) {
 	c.WantCondition(ref, v1beta1.ConditionAborted, metav1.ConditionTrue, "0 of 1 pods are ready")
 	c.wantEvent("SteadyStateLost", "0 of 1 pods are ready")
 	c.wantEvent("DisruptionAborted", "0 of 1 pods are ready")
-	said := c.Get(ref).Status.SteadyState
-	if said == nil || said.Verdict != v1beta1.VerdictAborted || len(said.Probes) != 1 || said.Probes[0].State != v1beta1.ProbeFailure {
-		t.Errorf("status.steadyState = %+v, want what was reported", said)
+	shown := c.Get(ref).Status.SteadyState
+	if shown == nil || shown.Verdict != v1beta1.VerdictAborted || len(shown.Probes) != 1 || shown.Probes[0].State != v1beta1.ProbeFailure {
+		t.Errorf("status.steadyState = %+v, want what was reported", shown)
 	}
 }
 
-// What was decided earlier and is written late changes nothing but that the
-// disruption was aborted.
+// A late write of an earlier decision changes nothing, except that the disruption was
+// aborted.
 func TestALateReportChangesNothing(t *testing.T) {
 	var d v1beta1.Disruption
 	at := time.Now()
@@ -281,17 +282,17 @@ func TestALateReportChangesNothing(t *testing.T) {
 	}
 }
 
-// rule P21. The first failure of a run is told, and some after it.
-func TestWhichFailuresAreTold(t *testing.T) {
+// rule P21: the first failure of a run and some of the later ones become events.
+func TestWhichFailuresAreRecorded(t *testing.T) {
 	f := failureEvents{map[string]time.Time{}, map[probe.Key]bool{}}
-	at, told := time.Now(), []int{}
+	at, recorded := time.Now(), []int{}
 	answer := func(second int, target string, a probe.Answer) {
 		tick := probe.Tick{Key: probe.Key{Probe: "a", Target: "uid-1"}, Answer: a}
 		if target != "" {
 			tick.Target = "uid-2"
 		}
 		if f.worth(tick, at.Add(time.Duration(second)*time.Second)) {
-			told = append(told, second)
+			recorded = append(recorded, second)
 		}
 	}
 	bad, good := probe.Answer{Result: probe.Failure}, probe.Answer{Result: probe.Success}
@@ -304,7 +305,7 @@ func TestWhichFailuresAreTold(t *testing.T) {
 	answer(40, "", erred)
 	answer(200, "", erred)
 	answer(341, "", bad)
-	if want := []int{1, 40, 341}; !reflect.DeepEqual(told, want) {
-		t.Errorf("told at the seconds %v, want %v", told, want)
+	if want := []int{1, 40, 341}; !reflect.DeepEqual(recorded, want) {
+		t.Errorf("events at the seconds %v, want %v", recorded, want)
 	}
 }

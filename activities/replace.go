@@ -25,35 +25,36 @@ import (
 
 // Times of ReplacePods.
 const (
-	// goneGap is how often a node's pods are looked at until the deleted ones are gone.
+	// goneGap is the time between two checks whether the deleted pods of a node are gone.
 	goneGap = 500 * time.Millisecond
-	// turnGap is how often at most a disruption looks whether it may cordon a node.
+	// turnGap is the least time between two checks whether the disruption may cordon a
+	// node.
 	turnGap = time.Second
-	// gonePatience is how long a pod may be there after its grace period.
+	// gonePatience is how long a pod may exist after its grace period.
 	gonePatience = 2 * time.Minute
-	// successorPatience is how long a node stays cordoned for the successors of
-	// its pods to find another node, once the pods are gone.
+	// successorPatience is how long a node stays cordoned, once its pods are gone, until
+	// their successors have another node.
 	successorPatience = 30 * time.Second
-	// toldGap is how often what became of pods is written into records and status.
-	toldGap = time.Second
+	// writeGap is the time between two writes of progress into records and status.
+	writeGap = time.Second
 )
 
-// ReplaceResult says how far ReplacePods came.
+// ReplaceResult counts the targets that ReplacePods replaced.
 type ReplaceResult struct {
 	Replaced int `json:"replaced"`
 	Total    int `json:"total"`
-	// Lost counts targets that somebody else took away before anything was done.
+	// Lost counts targets that were gone before ReplacePods did anything.
 	Lost int `json:"lost,omitempty"`
-	// Stopped says why nothing may be replaced any more.
+	// Stopped is why nothing may be replaced any more.
 	Stopped string `json:"stopped,omitempty"`
 }
 
-// ReplacePods replaces the disruption's targets, node by node: it cordons the
-// node, deletes the pods, waits until they are gone and their successors have
-// another node, and uncordons. It tells in status what became of each as it
-// comes (rules 28-31, 33). Called again it goes on with what is not replaced
-// yet, and touches no target twice (rule 18). A pod that cannot be replaced is
-// no error. Cancelled, it leaves nodes cordoned, for CleanChaosPods to uncordon.
+// ReplacePods replaces the disruption's targets, node by node. It cordons the node, deletes
+// the pods, waits until they are gone and their successors have another node, and
+// uncordons. It writes each result into status as it comes (rules 28-31, 33). Another call
+// continues with the pods that are not replaced yet, and touches no target twice (rule 18).
+// A pod that cannot be replaced is no error. If it is cancelled, it leaves nodes cordoned,
+// and CleanChaosPods uncordons them.
 func (a *Activities) ReplacePods(ctx context.Context, ref Ref) (ReplaceResult, error) {
 	r, err := a.newReplacing(ctx, ref)
 	if err != nil {
@@ -64,17 +65,17 @@ func (a *Activities) ReplacePods(ctx context.Context, ref Ref) (ReplaceResult, e
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- r.replaceAll(ctx) }()
-	tick := time.NewTicker(toldGap)
+	tick := time.NewTicker(writeGap)
 	defer tick.Stop()
 	for over := false; !over; {
 		select {
 		case err = <-ended:
 			over = true
 		case <-tick.C:
-			_ = r.tell(ctx) // what cannot be told now is told at the end
+			_ = r.writeProgress(ctx) // the last write below repeats a failed one
 		}
 	}
-	if err := errors.Join(err, r.tell(ctx)); err != nil {
+	if err := errors.Join(err, r.writeProgress(ctx)); err != nil {
 		return ReplaceResult{}, err
 	}
 	r.recordEvents(ctx)
@@ -88,12 +89,13 @@ type replacing struct {
 	pods    replacement.Pods
 	cordons replacement.Cordons
 	users   replacement.Users
-	// fresh are the targets that nobody worked at before this attempt.
+	// fresh are the targets on which no earlier attempt worked.
 	fresh map[types.UID]bool
 
 	mu     sync.Mutex
 	shards []targets.Shard
-	// shardOf has the index of each target's shard, dirty those that are to be written.
+	// shardOf has the index of each target's shard, dirty the indexes of shards that are
+	// not written yet.
 	shardOf map[types.UID]int
 	dirty   map[int]bool
 	stopped string
@@ -116,12 +118,12 @@ func (a *Activities) newReplacing(ctx context.Context, ref Ref) (*replacing, err
 	}, nil
 }
 
-// cordons makes and finds cordons of disruptions.
+// cordons creates and finds the cordons of disruptions.
 func (a *Activities) cordons() replacement.Cordons { return replacement.Cordons{Kube: a.Kube} }
 
-// begin notes which targets are about to be replaced, before anything is done:
-// one of them that is gone later was replaced.
-// The record has the storage of each, which cannot be read from a pod that is gone.
+// begin records the targets that are about to be replaced before anything is done. If such
+// a target is gone later, it was replaced. The record has the storage of each target, which
+// cannot be read from a pod that is gone.
 func (r *replacing) begin(ctx context.Context) error {
 	var fresh []*targets.Target
 	left := false
@@ -150,7 +152,8 @@ func (r *replacing) begin(ctx context.Context) error {
 	return r.writeRecords(ctx)
 }
 
-// replaceAll works at CordonsAtOnce nodes at once. One that fails stops no other.
+// replaceAll works on CordonsAtOnce nodes at a time. A failure on one node does not stop
+// the others.
 func (r *replacing) replaceAll(ctx context.Context) error {
 	nodes := map[string][]*targets.Target{}
 	for i := range r.shards {
@@ -189,8 +192,8 @@ func (r *replacing) replaceAll(ctx context.Context) error {
 	return r.uncordonAll(ctx)
 }
 
-// order is that of the nodes: those first that an attempt before this one left cordoned,
-// as they have had their turn. It uncordons nodes with no pod left to replace.
+// order is the order of the nodes. Nodes that an earlier attempt left cordoned come first:
+// they have had their turn. It uncordons nodes with no pod left to replace.
 func (r *replacing) order(ctx context.Context, nodes map[string][]*targets.Target) ([]string, error) {
 	marked, err := r.cordons.Of(ctx, r.d.UID)
 	if err != nil {
@@ -208,7 +211,7 @@ func (r *replacing) order(ctx context.Context, nodes map[string][]*targets.Targe
 	return append(first, rest...), nil
 }
 
-// uncordonAll takes off what an attempt before this one could not.
+// uncordonAll removes the cordons that an earlier attempt could not remove.
 func (r *replacing) uncordonAll(ctx context.Context) error {
 	nodes, err := r.cordons.Of(ctx, r.d.UID)
 	if err != nil {
@@ -266,8 +269,9 @@ func (r *replacing) isStopped(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// cordon cordons the node of pods once few enough nodes of the cluster are cordoned by
-// disruptions. Until then status names, for each of the pods, the node that it waits for.
+// cordon cordons the node of pods once disruptions keep few enough of the cluster's nodes
+// cordoned. Until then status shows, for each of the pods, the cordoned nodes that it waits
+// for.
 func (r *replacing) cordon(ctx context.Context, node string, pods []*targets.Target) (stopped bool, err error) {
 	most := max(r.a.CordonsAtOnce, 1)
 	// An attempt before this one may have recorded that the pods wait.
@@ -320,10 +324,11 @@ func (r *replacing) selector() string {
 	return selector.String()
 }
 
-// going are targets that were deleted and may still be there, with when they are due.
+// going has the targets that were deleted and may still exist, with the time by which they
+// should be gone.
 type going map[*targets.Target]time.Time
 
-// deleteEach deletes the targets on a node. One that cannot be deleted stops no other.
+// deleteEach deletes the targets on a node. A failed deletion does not stop the others.
 func (r *replacing) deleteEach(ctx context.Context, node string, pods []*targets.Target) ([]replacement.Deletion, going, error) {
 	var deleted []replacement.Deletion
 	var errs []error
@@ -337,21 +342,21 @@ func (r *replacing) deleteEach(ctx context.Context, node string, pods []*targets
 			r.noteLost(pod)
 		case done.Gone:
 			done.Claims, done.Shared = pod.Replacement.Claims, pod.Replacement.Shared
-			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, told(node, done))
+			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, deletionMessage(node, done))
 			r.note(pod, targets.Replaced, "")
 		case done.Refused != "":
 			r.note(pod, targets.NotReplaced, done.Refused)
 			r.a.events().InjectionFailed(ctx, r.d, pod.InjectionTarget, done.Refused)
 		default:
 			deleted, left[pod] = append(deleted, done), done.Due
-			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, told(node, done))
+			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, deletionMessage(node, done))
 		}
 	}
 	return deleted, left, errors.Join(errs[:min(len(errs), 3)]...)
 }
 
-// told is what the event on a target says of its deletion.
-func told(node string, d replacement.Deletion) string {
+// deletionMessage is the event's text on a target's deletion.
+func deletionMessage(node string, d replacement.Deletion) string {
 	text := "node " + node + " takes no new pods meanwhile"
 	if len(d.Claims) > 0 {
 		text += "; deleted with it: PersistentVolumeClaims " + shortList(slices.Sorted(slices.Values(d.Claims)))
@@ -362,7 +367,7 @@ func told(node string, d replacement.Deletion) string {
 	return text
 }
 
-// awaitGone waits until the deleted pods are gone, or are there for too long.
+// awaitGone waits until the deleted pods are gone, or have existed for too long.
 func (r *replacing) awaitGone(ctx context.Context, node string, left going) error {
 	for len(left) > 0 {
 		there, err := r.pods.On(ctx, node)
@@ -389,8 +394,9 @@ func (r *replacing) awaitGone(ctx context.Context, node string, left going) erro
 	return nil
 }
 
-// awaitSuccessors keeps the cordon until the successors have another node, for a
-// while: where no other node takes them they come back to this one.
+// awaitSuccessors waits for at most SuccessorPatience until the successors have another
+// node. The node is cordoned meanwhile; if no other node takes them, they return to this
+// one.
 func (r *replacing) awaitSuccessors(ctx context.Context, deleted []replacement.Deletion, before []corev1.Pod) error {
 	for began := time.Now(); time.Since(began) < cmp.Or(r.a.SuccessorPatience, successorPatience); {
 		now, err := r.pods.Matching(ctx, r.selector())
@@ -407,7 +413,7 @@ func (r *replacing) awaitSuccessors(ctx context.Context, deleted []replacement.D
 	return nil
 }
 
-// wait ends early when the activity does.
+// wait waits for gap, or until the activity ends.
 func (r *replacing) wait(ctx context.Context, gap time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -419,7 +425,7 @@ func (r *replacing) wait(ctx context.Context, gap time.Duration) error {
 	}
 }
 
-// note keeps what became of a target.
+// note keeps the state of a target for the next write.
 func (r *replacing) note(target *targets.Target, state targets.ReplacementState, why string) {
 	r.change(target, func() {
 		target.Replacement = &targets.Replacement{State: state, Since: metav1.Now(), Why: why}
@@ -439,7 +445,7 @@ func (r *replacing) noteWait(target *targets.Target, why string, since *metav1.T
 	})
 }
 
-// noteLost lets go of a target that was gone before anything was done to it.
+// noteLost ends a target that was gone before ReplacePods did anything to it.
 func (r *replacing) noteLost(target *targets.Target) {
 	r.change(target, func() {
 		target.End(targets.Ending{Why: targetGone, Lost: true}, "")

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// tell writes what is new into the records, and then into status.
-func (r *replacing) tell(ctx context.Context) error {
+// writeProgress writes the changes into the records, and then into status.
+func (r *replacing) writeProgress(ctx context.Context) error {
 	if err := r.writeRecords(ctx); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (r *replacing) writeRecords(ctx context.Context) error {
 	return nil
 }
 
-// progress is what the records say, in the words of status.
+// progress is the state of the records in the form of status.
 func (r *replacing) progress() chaospod.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +57,8 @@ func (r *replacing) progress() chaospod.Progress {
 	return p
 }
 
-// recordEvents records on the disruption what became of its targets, each sort
-// in one event.
+// recordEvents records the results on the disruption, with one event for all targets with
+// the same result.
 func (r *replacing) recordEvents(ctx context.Context) {
 	var done, failed, lost []string
 	why := ""

@@ -32,13 +32,13 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// controller owns the pods of a test, as the controller of their kind would.
+// controller is the owner of a test's pods, as a controller of this kind would set it.
 func controller(kind string) []metav1.OwnerReference {
 	yes := true
 	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "web", UID: types.UID("uid-of-" + kind), Controller: &yes}}
 }
 
-// makeNode makes a node that nobody else's pods are on.
+// makeNode makes a node that has no pods of other tests.
 func (c *cluster) makeNode(change func(*corev1.Node)) string {
 	c.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "replace-"}}
@@ -58,7 +58,7 @@ func (c *cluster) readNode(name string) *corev1.Node {
 	return node
 }
 
-// wantCordon wants a node to be as a person or disruptions left it.
+// wantCordon wants a node to be cordoned or not, with this number of disruptions' marks.
 func (c *cluster) wantCordon(name string, cordoned bool, marks int) {
 	c.Helper()
 	node := c.readNode(name)
@@ -67,7 +67,7 @@ func (c *cluster) wantCordon(name string, cordoned bool, marks int) {
 	}
 }
 
-// makePod makes a running pod on a node that a ReplicaSet owns.
+// makePod makes a running pod of a ReplicaSet on a node.
 func (c *cluster) makePod(node string, change func(*corev1.Pod)) *corev1.Pod {
 	c.Helper()
 	pod := &corev1.Pod{
@@ -105,7 +105,7 @@ func (c *cluster) makeClaim(name string) {
 	c.Must(err)
 }
 
-// there tells whether a claim is there and nobody deletes it.
+// claimStays is true if a claim exists and is not being deleted.
 func (c *cluster) claimStays(name string) bool {
 	c.Helper()
 	claim, err := c.Client.CoreV1().PersistentVolumeClaims(c.Shop).Get(c.Context(), name, metav1.GetOptions{})
@@ -116,8 +116,8 @@ func (c *cluster) claimStays(name string) bool {
 	return claim.DeletionTimestamp == nil
 }
 
-// plays lets pods that are being deleted end, as their kubelet would, and then
-// calls ended, which may play their controller.
+// plays ends pods that are being deleted, as their kubelet does. It then calls ended, which
+// may act as their controller.
 func (c *cluster) plays(ended func(pod *corev1.Pod)) {
 	ctx, stop := context.WithCancel(c.Context())
 	over := make(chan struct{})
@@ -170,7 +170,7 @@ func TestReplacePods(t *testing.T) {
 	old := []*corev1.Pod{c.makePod(busy, nil), c.makePod(busy, nil)}
 	var during []corev1.Node
 	c.plays(func(pod *corev1.Pod) {
-		during = append(during, *c.readNode(busy)) // what the scheduler would see now
+		during = append(during, *c.readNode(busy)) // what the scheduler sees now
 		c.makePod(spare, nil)
 	})
 	ref, selection := c.selectFor("moving", replaces(nil))
@@ -190,7 +190,8 @@ func TestReplacePods(t *testing.T) {
 	}
 	c.wantCordon(busy, false, 0)
 	status := c.Get(ref).Status
-	if status.InjectionStatus != v1beta1.Injected || status.Targets != "2/2" || status.Phase != v1beta1.PhaseHolding { // rule 30
+	// rule 30
+	if status.InjectionStatus != v1beta1.Injected || status.Targets != "2/2" || status.Phase != v1beta1.PhaseHolding {
 		t.Errorf("status = %s %s in phase %s, want Injected 2/2 in Holding", status.InjectionStatus, status.Targets, status.Phase)
 	}
 	for _, pod := range old {
@@ -203,14 +204,15 @@ func TestReplacePods(t *testing.T) {
 		}
 	}
 	c.WantCondition(ref, v1beta1.ConditionEffectVerified, metav1.ConditionTrue, "2 of 2")
-	if told := c.EventsOf("Replaced"); len(told) != 3 { // rule 21: each target, and the disruption
-		t.Errorf("%d events Replaced, want one on each pod and one on the disruption: %v", len(told), told)
+	if events := c.EventsOf("Replaced"); len(events) != 3 { // rule 21: each target, and the disruption
+		t.Errorf("%d events Replaced, want one on each pod and one on the disruption: %v", len(events), events)
 	}
 	if pods := c.ChaosPodsOf(ref); len(pods) != 0 {
 		t.Errorf("%d chaos pods, want none", len(pods))
 	}
 
-	t.Run("called again, and asked for more targets: the new pods stay", func(t *testing.T) { // rule 18
+	// rule 18
+	t.Run("called again, and asked for more targets: the new pods stay", func(t *testing.T) {
 		selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
 		if len(selection.Added) != 0 || selection.Selected != 2 {
 			t.Errorf("selection = %+v, want nothing added", selection)
@@ -234,8 +236,8 @@ func TestReplacePods(t *testing.T) {
 	})
 }
 
-// Nodes are cordoned one after the other, unless the operator allows more. One that a
-// worker left cordoned is the first.
+// Nodes are cordoned one after the other, unless the worker's setting allows more. A node
+// that an earlier attempt left cordoned comes first.
 func TestNodesAreCordonedOneAfterTheOther(t *testing.T) {
 	for _, limit := range []int{0, 2} {
 		c := quickly(newCluster(t))
@@ -265,8 +267,8 @@ func TestNodesAreCordonedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// Disruptions cordon in turn, too. The status of a waiting disruption names the cordoned node
-// and the disruption that cordoned it.
+// Disruptions cordon in turn, too. The status of a waiting disruption names the cordoned
+// node and the disruption that cordoned it.
 func TestDisruptionsCordonInTurn(t *testing.T) {
 	c := newCluster(t)
 	c.SuccessorPatience = time.Nanosecond
@@ -356,8 +358,8 @@ func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
 	replacing.Wait()
 }
 
-// A pod that goes on to end shows as not replaced yet, beside others that are.
-func TestAPodThatDoesNotEndIsToldAndHoldsNothingUp(t *testing.T) {
+// status shows a pod that does not end as not replaced, next to pods that are replaced.
+func TestAPodThatDoesNotEndIsReportedAndBlocksNothing(t *testing.T) {
 	c := newCluster(t)
 	c.GonePatience, c.SuccessorPatience = time.Second, time.Nanosecond
 	held := c.makePod(c.makeNode(nil), func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/held"} })
@@ -371,7 +373,8 @@ func TestAPodThatDoesNotEndIsToldAndHoldsNothingUp(t *testing.T) {
 	}
 	c.wantCordon(node, false, 0)
 	status := c.Get(ref).Status
-	if why := status.TargetInjections[held.Name][v1beta1.KindPodReplacement].Reason; status.InjectionStatus != v1beta1.PartiallyInjected || !strings.Contains(why, "finalizer") { // rules 29, 33
+	// rules 29, 33
+	if why := status.TargetInjections[held.Name][v1beta1.KindPodReplacement].Reason; status.InjectionStatus != v1beta1.PartiallyInjected || !strings.Contains(why, "finalizer") {
 		t.Errorf("status is %s with %q, want PartiallyInjected and the finalizer named", status.InjectionStatus, why)
 	}
 	c.wantEvent("NotReplaced", held.Name, "finalizer")
@@ -449,19 +452,19 @@ func TestStorageOfReplacedPods(t *testing.T) {
 			if !c.claimStays("shared") || !c.claimStays("others") {
 				t.Error("a claim that another pod mounts, or none, was deleted")
 			}
-			told := c.EventsOf("Replaced")
-			i := slices.IndexFunc(told, func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
-			if i < 0 || strings.Contains(told[i].Message, "own") == test.ownStays {
-				t.Errorf("the pod's event does not say what became of its storage: %v", told)
+			events := c.EventsOf("Replaced")
+			i := slices.IndexFunc(events, func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
+			if i < 0 || strings.Contains(events[i].Message, "own") == test.ownStays {
+				t.Errorf("the pod's event does not name its storage: %v", events)
 			}
 		})
 	}
 }
 
-func TestPodsThatNobodyWouldReplaceAreNoTargets(t *testing.T) {
+func TestPodsWithoutAReplacementAreNoTargets(t *testing.T) {
 	for _, test := range []struct {
-		name, words string
-		change      func(*corev1.Pod)
+		name, message string
+		change        func(*corev1.Pod)
 	}{
 		{"without a controller", "no controller", func(pod *corev1.Pod) { pod.OwnerReferences = nil }},
 		{"of a DaemonSet", "DaemonSet web", func(pod *corev1.Pod) { pod.OwnerReferences = controller("DaemonSet") }},
@@ -472,13 +475,13 @@ func TestPodsThatNobodyWouldReplaceAreNoTargets(t *testing.T) {
 			node := c.makeNode(nil)
 			c.makePod(node, test.change)
 			ref, selection := c.selectFor("moving", replaces(nil))
-			if selection.Selected != 0 || !strings.Contains(selection.Invalid, test.words) {
-				t.Errorf("selection = %+v, want none, and %q", selection, test.words)
+			if selection.Selected != 0 || !strings.Contains(selection.Invalid, test.message) {
+				t.Errorf("selection = %+v, want none, and %q", selection, test.message)
 			}
-			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, test.words)
-			want := 1 // other kinds may have it
+			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, test.message)
+			want := 1 // other fault types may have it
 			if test.name == "static" {
-				want = 0 // TestStaticPodsAreRefusedWithTheReason says why
+				want = 0 // TestStaticPodsAreRefusedWithTheReason has the reason
 			}
 			if other, selection := c.selectFor("other", all); selection.Selected != want {
 				t.Errorf("%s chose %d, want %d", other.Name, selection.Selected, want)
@@ -497,7 +500,7 @@ func TestPodsThatNobodyWouldReplaceAreNoTargets(t *testing.T) {
 	})
 }
 
-func TestSomebodyElsesCordonStays(t *testing.T) {
+func TestACordonOfAnotherUserStays(t *testing.T) {
 	c := quickly(newCluster(t))
 	node := c.makeNode(func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	c.makePod(node, nil)
@@ -508,7 +511,7 @@ func TestSomebodyElsesCordonStays(t *testing.T) {
 	c.wantCordon(node, true, 0)
 }
 
-// Of two disruptions on a node the last one uncordons it.
+// The last of two disruptions on a node uncordons it.
 func TestTwoDisruptionsCordonANode(t *testing.T) {
 	c := quickly(newCluster(t))
 	node := c.makeNode(nil)
@@ -524,8 +527,8 @@ func TestTwoDisruptionsCordonANode(t *testing.T) {
 	c.wantCordon(node, false, 0)
 }
 
-// A worker may die at any call: another one goes on, each pod is deleted once,
-// and no cordon is left.
+// A worker may die at any call. Another one continues, each pod is deleted once, and no
+// cordon is left.
 func TestAWorkerDiesWhileItReplaces(t *testing.T) {
 	for calls := 1; ; calls++ {
 		c := quickly(newCluster(t))
@@ -536,7 +539,7 @@ func TestAWorkerDiesWhileItReplaces(t *testing.T) {
 		ended := 0
 		c.plays(func(*corev1.Pod) { ended++ })
 		ref, _ := c.selectFor("moving", replaces(nil))
-		var writes atomic.Int64 // several are under way at once
+		var writes atomic.Int64 // several writes are under way at once
 		lives := c.Kube
 		c.through(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") {
@@ -617,8 +620,8 @@ func TestTheEventOfAGonePodNamesItsStorage(t *testing.T) {
 	c.wantEventsOfStorage(1, "own")
 }
 
-// The API server may be away just when the node is to be uncordoned: all that is
-// told by then, and the next attempt uncordons.
+// If the API server is unreachable when the node is to be uncordoned, all else is reported
+// by then, and the next attempt uncordons.
 func TestAnotherAttemptUncordons(t *testing.T) {
 	c := quickly(newCluster(t))
 	node := c.makeNode(nil)
@@ -646,9 +649,9 @@ func TestAnotherAttemptUncordons(t *testing.T) {
 	c.wantCordon(node, false, 0)
 }
 
-// A disruption that ends meanwhile leaves its cordons to the cleaning, and the
-// cleaning to nobody.
-func TestCordonsAreTakenOffByWhoeverCleans(t *testing.T) {
+// A disruption that ends meanwhile leaves its cordons to the cleaning. The cleaning must
+// remove them.
+func TestCleaningRemovesCordons(t *testing.T) {
 	cordoned := func(t *testing.T, name string) (*cluster, Ref, string) {
 		c := quickly(newCluster(t))
 		node := c.makeNode(nil)
@@ -712,7 +715,7 @@ func TestCordonsAreTakenOffByWhoeverCleans(t *testing.T) {
 	})
 }
 
-// as is a client of a user who may do nothing that nobody granted.
+// as is a client of a user who has only the granted rights.
 func (c *cluster) as(user string) kubernetes.Interface {
 	c.Helper()
 	config := apiserver.Start(c.T)
@@ -722,10 +725,10 @@ func (c *cluster) as(user string) kubernetes.Interface {
 	return client
 }
 
-// rule is one right, everywhere if it has no namespace.
+// rule is one right, cluster-wide if it has no namespace.
 type rule struct{ namespace, resource, verb string }
 
-// allow lets a user do something, as soon as the API server says so itself.
+// allow grants rights to a user, and waits until the API server applies them.
 func (c *cluster) allow(user string, rules ...rule) {
 	c.Helper()
 	subjects := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}
@@ -760,7 +763,7 @@ func TestWithoutItsRightsAReplacementIsRejected(t *testing.T) {
 		name          string
 		deleteStorage bool
 		rules         func(namespace string) []rule
-		missing       []string // nil: it is carried out
+		missing       []string // nil if the disruption is carried out
 	}{
 		{"nothing is granted", true, func(string) []rule { return nil }, []string{"patch nodes everywhere", "delete pods in", "delete persistentvolumeclaims in"}},
 		{"all is granted", true, func(n string) []rule {
@@ -806,7 +809,7 @@ func TestADryRunReplacesNothing(t *testing.T) {
 	}
 }
 
-func TestATargetThatSomebodyElseTookAwayIsLost(t *testing.T) {
+func TestATargetThatAnotherUserDeletedIsLost(t *testing.T) {
 	c := newCluster(t)
 	node := c.makeNode(nil)
 	pod, now := c.makePod(node, nil), int64(0)

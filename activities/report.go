@@ -13,8 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ReportPhase writes a phase and what belongs to it into status, and tells
-// what happened as events.
+// ReportPhase writes a phase and its details into status, and records events.
 func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 	r.At = activity.GetInfo(ctx).ScheduledTime
 	a.reportEvents(ctx, status.Named(r.Disruption), r)
@@ -22,7 +21,8 @@ func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 		a.Disruptions.Deleted(r.Disruption)
 	}
 	show := func(live *v1beta1.Disruption) { status.ShowReport(live, r) }
-	if begun, err := a.Targets.LoadSpec(ctx, r.Disruption); err == nil { // it may end before status tells of it
+	// a disruption may end before status shows its plan
+	if begun, err := a.Targets.LoadSpec(ctx, r.Disruption); err == nil {
 		show = planned(ctx, begun, show)
 	}
 	return a.Disruptions.UpdateStatus(ctx, r.Disruption, show)
@@ -44,8 +44,8 @@ func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r 
 	}
 }
 
-// WarnSpecChanged warns that an edited spec has no effect (rules 8-10a).
-// It tells each edit once.
+// WarnSpecChanged records a warning that an edited spec has no effect (rules 8-10a), once
+// for each edit.
 func (a *Activities) WarnSpecChanged(ctx context.Context, ref Ref) error {
 	live, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {

@@ -12,9 +12,9 @@ import (
 	"github.com/squall-chaos/squall/deploy"
 )
 
-// missingRights asks the cluster whether the worker may do what the disruption
-// makes it do itself, and says what is missing and how to get it. It is empty
-// when nothing is missing, as for every kind that an injector carries out.
+// missingRights asks the cluster whether the worker may do what the disruption needs from
+// it. It returns the missing rights and how to get them. It is empty when no right is
+// missing, as for every fault type that an injector carries out.
 func (a *Activities) missingRights(ctx context.Context, d *v1beta1.Disruption) (string, error) {
 	if d.Spec.ParticipatesInOperations() {
 		rights, err := deploy.RightsOfOperations()
@@ -34,8 +34,7 @@ func (a *Activities) missingRights(ctx context.Context, d *v1beta1.Disruption) (
 	return a.missing(ctx, d, rights, string(kind), deploy.Component(kind))
 }
 
-// missing says which of the rights are missing, what needs them, and which component
-// gives them.
+// missing names the missing rights, what needs them, and which component grants them.
 func (a *Activities) missing(ctx context.Context, d *v1beta1.Disruption, rights []deploy.Right, what, component string) (string, error) {
 	var missing []string
 	for _, right := range deploy.Narrowed(rights, d) {

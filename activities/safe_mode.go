@@ -9,24 +9,24 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// SafeMode judges disruptions of more than anybody named when they begin and whenever
-// they choose targets. nil judges none.
+// SafeMode catches disruptions of more targets than their author may have meant. It checks
+// a disruption when it begins and at each choice of targets. nil is off.
 type SafeMode struct {
-	// Enforced denies what is caught; otherwise status tells it.
+	// Enforced denies a disruption that safe mode catches; otherwise status has a warning.
 	Enforced   bool
 	Thresholds policy.Thresholds
-	// Census counts what there is, without a call.
+	// Census has the numbers of pods and nodes, without an API call.
 	Census *census.Watch
 }
 
-// Run counts until ctx ends.
+// Run keeps the census up to date until ctx ends.
 func (s *SafeMode) Run(ctx context.Context) {
 	if s != nil {
 		s.Census.Run(ctx)
 	}
 }
 
-// Sync waits until all is counted.
+// Sync waits until the census is complete.
 func (s *SafeMode) Sync(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -34,8 +34,8 @@ func (s *SafeMode) Sync(ctx context.Context) error {
 	return s.Census.Sync(ctx)
 }
 
-// rules deny what is caught by its spec alone, where that is enforced. By admission it
-// was judged too; not what was created before.
+// rules deny a disruption that safe mode catches by its spec alone, where safe mode is
+// enforced. Admission checks this too, but not for older objects.
 func (s *SafeMode) rules(d *v1beta1.Disruption) (rules []policy.Rule) {
 	if s == nil || !s.Enforced {
 		return nil
@@ -46,8 +46,8 @@ func (s *SafeMode) rules(d *v1beta1.Disruption) (rules []policy.Rule) {
 	return rules
 }
 
-// limits deny every target of a disruption that wants too large a share of what there
-// is, where that is enforced.
+// limits deny every target of a disruption that selects too large a share of the pods or
+// nodes, where safe mode is enforced.
 func (s *SafeMode) limits(d *v1beta1.Disruption, healthy []targets.Candidate) []policy.Rule {
 	if s == nil || !s.Enforced {
 		return nil
@@ -58,7 +58,7 @@ func (s *SafeMode) limits(d *v1beta1.Disruption, healthy []targets.Candidate) []
 	return nil
 }
 
-// warning says the same where it is not enforced; empty if there is nothing to say.
+// warning is the reason of limits where safe mode is not enforced; empty if there is none.
 func (s *SafeMode) warning(d *v1beta1.Disruption, healthy []targets.Candidate) string {
 	if s == nil || s.Enforced {
 		return ""
@@ -66,7 +66,7 @@ func (s *SafeMode) warning(d *v1beta1.Disruption, healthy []targets.Candidate) s
 	return s.tooMany(d, healthy)
 }
 
-// tooMany judges by a list of this moment and a count that may be a moment older.
+// tooMany compares a list of this moment with a count that may be a moment older.
 func (s *SafeMode) tooMany(d *v1beta1.Disruption, healthy []targets.Candidate) string {
 	var of policy.Population
 	of.Namespace, of.Cluster = s.Census.Pods(d.Namespace)

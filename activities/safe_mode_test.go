@@ -12,13 +12,13 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// judges lets safe mode judge, of a namespace that has n pods.
+// judges turns safe mode on, for a namespace with n pods.
 func (c *cluster) judges(n int, enforced bool) {
 	c.Helper()
 	if c.SafeMode == nil {
 		count, err := census.New(apiserver.Start(c.T), c.Chaos)
 		c.Must(err)
-		// Of the cluster the tests share nothing is known: only the namespace counts.
+		// The tests share a cluster, so only the namespace's pods count.
 		c.SafeMode = &SafeMode{Census: count, Thresholds: policy.Thresholds{Namespace: 80, Cluster: 100}}
 		go c.SafeMode.Run(c.Context())
 		c.Must(c.SafeMode.Sync(c.Context()))
@@ -27,8 +27,9 @@ func (c *cluster) judges(n int, enforced bool) {
 	c.Eventually("the pods are counted", func() bool { in, _ := c.SafeMode.Census.Pods(c.Shop); return in == n })
 }
 
-// rule S16: a disruption of most of a namespace is told, and where safe mode is enforced
-// it gets no target; what has targets keeps them and gets no more.
+// rule S16: status warns of a disruption of most of a namespace. Where safe mode is
+// enforced, such a disruption gets no target; a running one keeps its targets and gets no
+// more.
 func TestADisruptionOfMostOfANamespace(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(4, nil)
@@ -55,7 +56,7 @@ func TestADisruptionOfMostOfANamespace(t *testing.T) {
 	}
 }
 
-// A disruption that began when it wanted less goes on with what it has.
+// A disruption that grows beyond the limit keeps the targets that it has.
 func TestADisruptionThatWantsTooMuchLater(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, map[string]string{"app": "other"})
@@ -73,7 +74,8 @@ func TestADisruptionThatWantsTooMuchLater(t *testing.T) {
 	}
 }
 
-// rule S16: what was created before safe mode was enforced is judged when it begins.
+// rule S16: a disruption that was created before safe mode was enforced is checked when it
+// begins.
 func TestSafeModeIsJudgedWhenADisruptionBegins(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)

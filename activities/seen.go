@@ -11,23 +11,22 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 )
 
-// Between two rounds of a cleaning, which read chaos pods live, the watch tells
-// which of them have ended. Those that are clean are let go without another list.
+// A round of a cleaning reads chaos pods live. Between two rounds, the watch shows which of
+// them have ended: the functions below finalize the clean ones without another list.
 
 const (
-	// Changes are let gather until there was none for settleGap, at most for
-	// longestSettle, so that many pods ending together are looked at together.
+	// Changes gather until there was none for settleGap, but for longestSettle at most:
+	// many pods that end together are handled together.
 	settleGap     = 10 * time.Millisecond
 	longestSettle = 100 * time.Millisecond
-	// fewWaiting is up to how many chaos pods are looked at after each change.
+	// fewWaiting is the highest number of chaos pods that are checked after each change.
 	fewWaiting = 20
-	// mostWaiting is how many chaos pods a cleaning keeps in memory: more are
-	// listed again.
+	// mostWaiting is the highest number of chaos pods that a cleaning keeps in memory. With
+	// more, it lists them again.
 	mostWaiting = 1000
 )
 
-// gather returns when the changes that belong together have come, or all that are
-// waited for.
+// gather returns when no further change belongs to the first, or when all is true.
 func gather(ctx context.Context, changes <-chan struct{}, all func() bool) error {
 	longest := time.NewTimer(longestSettle)
 	defer longest.Stop()
@@ -50,15 +49,15 @@ func gather(ctx context.Context, changes <-chan struct{}, all func() bool) error
 	}
 }
 
-// allEnded is true when no more news are to come of the few that are waited for.
+// allEnded is true when a few chaos pods are waited for and all of them have ended clean.
 func (c *cleaning) allEnded() bool {
 	n := len(c.waiting)
 	return n > 0 && n <= fewWaiting && len(c.endedClean()) == n
 }
 
-// endedClean are the chaos pods that the last round had to wait for and that by
-// now have ended clean, as the watch has seen them. Their kubelet is done with
-// them: before it is, it would write between our reading and our writing.
+// endedClean are the chaos pods of c.waiting that have ended clean meanwhile, by the watch.
+// Their kubelet is finished with them: before that, it would write between the worker's
+// read and its write.
 func (c *cleaning) endedClean() (ended []*corev1.Pod) {
 	if len(c.waiting) == 0 {
 		return nil
@@ -71,16 +70,16 @@ func (c *cleaning) endedClean() (ended []*corev1.Pod) {
 		if outcome, _ := chaospod.Judge(seen, true); outcome != chaospod.Clean {
 			continue
 		}
-		pod := *listed // the watch keeps no spec
+		pod := *listed // the watch stores no spec
 		pod.ObjectMeta, pod.Status = seen.ObjectMeta, seen.Status
 		ended = append(ended, &pod)
 	}
 	return ended
 }
 
-// finalizeSeen lets go of those chaos pods, and returns what of left remains.
-// Each is written under the version that was judged: if it is not that of the
-// cluster any more the API server refuses, and the next round judges it again.
+// finalizeSeen finalizes the pods of endedClean, and returns the part of left that remains.
+// Each write has the version that was judged: the API server refuses it if the pod has
+// changed, and the next round judges the pod again.
 func (c *cleaning) finalizeSeen(ctx context.Context, left []LeftPod) ([]LeftPod, error) {
 	pods := c.endedClean()
 	gone, errs := make([]bool, len(pods)), make([]error, len(pods))
@@ -88,14 +87,14 @@ func (c *cleaning) finalizeSeen(ctx context.Context, left []LeftPod) ([]LeftPod,
 	group.SetLimit(c.a.Parallel)
 	for i, pod := range pods {
 		group.Go(func() error {
-			still, err := c.letGo(ctx, pod)
+			still, err := c.finalizeClean(ctx, pod)
 			gone[i], errs[i] = still == nil && err == nil, err
 			return nil
 		})
 	}
 	_ = group.Wait()
 	for i, pod := range pods {
-		delete(c.waiting, pod.UID) // what is not gone is for the next round
+		delete(c.waiting, pod.UID) // a pod that is not gone is for the next round
 		if gone[i] {
 			left = slices.DeleteFunc(left, func(l LeftPod) bool { return l.UID == pod.UID })
 		}

@@ -14,28 +14,30 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// SelectInput says how many shards the workflow knows already.
+// SelectInput selects how SelectTargets chooses.
 type SelectInput struct {
 	Disruption Ref `json:"disruption"`
-	Known      int `json:"known"`
+	// Known is the number of shards that the workflow knows.
+	Known int `json:"known"`
 	// Run counts the injections before this one (spec.maxRuns).
 	Run int `json:"run"`
 	// Fill lets new targets take free places in shards that the workflow knows.
 	Fill bool `json:"fill,omitempty"`
-	// Closed are shards that get no new targets: targets in them are waited for until a
-	// time of the whole shard.
+	// Closed are shards that get no new targets: the time of a whole shard limits the wait for
+	// its targets.
 	Closed []int `json:"closed,omitempty"`
-	// Waiting is true while nothing was injected yet and nothing may be: targets
-	// that are gone are let go, before others are chosen in their place.
+	// Waiting is true before the injection may begin: targets that are gone then are given
+	// up, and others are chosen in their place.
 	Waiting bool `json:"waiting,omitempty"`
-	// Told is true when AwaitInjection follows at once and tells of the choice in
-	// status, with what is injected by then: a write less.
-	Told bool `json:"told,omitempty"`
+	// ShownLater is true when AwaitInjection runs next and writes the choice into status,
+	// together with the first injections. That saves a write.
+	ShownLater bool `json:"told,omitempty"`
 }
 
-// SelectTargets chooses as many targets as are missing, at random among those
-// that are healthy, free, not operated on by others and were not disrupted before, and claims them
-// (rules 11-19). Budgets that the spec respects are kept. Called again it tops up.
+// SelectTargets chooses as many targets as are missing and claims them (rules 11-19). It
+// chooses at random among the targets that are healthy, free, not used by another operation
+// and not disrupted before. It keeps to the budgets that the spec respects. Another call
+// adds what is missing.
 func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selection, error) {
 	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
@@ -88,11 +90,11 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 		selection.Invalid = targets.Unusable(d.Spec, healthy)
 	}
 	switch {
-	case in.Told && len(selection.Added) > 0:
+	case in.ShownLater && len(selection.Added) > 0:
 		a.selectionEvent(ctx, d, selection)
 		return selection, nil
 	case in.Waiting && len(selection.Added) == 0:
-		in.Run++ // status counts the one that waits
+		in.Run++ // status counts the run that waits
 	}
 	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
 }
@@ -101,15 +103,15 @@ func (in SelectInput) choice() targets.Choice {
 	return targets.Choice{Known: in.Known, Run: in.Run, Fill: in.Fill, Closed: in.Closed}
 }
 
-// claim claims targets, and warns on disruptions whose records cannot be read.
+// claim claims targets. It records a warning on disruptions whose records cannot be read.
 func (a *Activities) claim(ctx context.Context, d *v1beta1.Disruption, choice targets.Choice, healthy []targets.Candidate, budgets targets.Budgets) (targets.Claims, error) {
 	claims, err := a.Targets.Claim(ctx, d, choice, healthy, budgets)
 	a.warnUnread(ctx, claims.Unread)
 	return claims, err
 }
 
-// warnUnread warns on disruptions whose records cannot be read: others do without the
-// targets that these may have.
+// warnUnread records a warning on disruptions whose records cannot be read: other
+// disruptions leave alone all targets that these may have.
 func (a *Activities) warnUnread(ctx context.Context, all []targets.Unread) {
 	for _, one := range all {
 		message := fmt.Sprintf("ConfigMap %s/%s, which lists targets of this disruption, cannot be read: %v; restore it, or delete this disruption: until then %s gets new targets",
@@ -118,7 +120,7 @@ func (a *Activities) warnUnread(ctx context.Context, all []targets.Unread) {
 	}
 }
 
-// nodeBudgets are what the nodes of the candidates have room for.
+// nodeBudgets are the numbers of chaos pods for which the candidates' nodes have room.
 func (a *Activities) nodeBudgets(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (targets.Budgets, error) {
 	if a.NodeShare == 0 || d.Spec.Kinds().By() != v1beta1.ByInjector {
 		return nil, nil
@@ -128,8 +130,9 @@ func (a *Activities) nodeBudgets(ctx context.Context, d *v1beta1.Disruption, hea
 	return a.Targets.NodeBudgets(ctx, targets.NodeShare{Percent: a.NodeShare, Each: each, Taken: taken}, healthy)
 }
 
-// bounds are what PodDisruptionBudgets, rules and nodes leave room for. Candidates that a
-// rule denies are marked; all are where safe mode is enforced and the disruption wants too many.
+// bounds are the limits of PodDisruptionBudgets, rules and nodes. It marks the candidates
+// that a rule denies; all of them if safe mode is enforced and the disruption selects too
+// many.
 func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (budgets, limits, nodes targets.Budgets, err error) {
 	if budgets, err = a.Targets.Budgets(ctx, d); err != nil {
 		return nil, nil, nil, err
@@ -142,8 +145,8 @@ func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy 
 	return budgets, targets.Deny(append(rules, a.SafeMode.limits(d, healthy)...), healthy), nodes, err
 }
 
-// endWaiting lets go of the targets that wait for their injection and are gone,
-// about to go, operated on by others, or no longer match.
+// endWaiting gives up targets that wait for their injection and are gone, ending, used by
+// another operation, or no longer match.
 func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) error {
 	stays := map[types.UID]bool{}
 	for _, c := range healthy {
@@ -188,15 +191,16 @@ func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, heal
 	return nil
 }
 
-// reportSelection writes the chosen targets into status (rule 20), and
-// what is to be done if nobody has yet.
+// reportSelection writes the chosen targets into status (rule 20), and the plan if status
+// does not have it yet.
 func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) error {
 	a.selectionEvent(ctx, d, s)
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), showSelection(ctx, d, s, shards, run))
 }
 
-// planned is a change of status that says first what is to be done, if nobody has yet: the
-// choice of targets is shown with the first progress, and other changes may come before.
+// planned is a change of status that first adds the plan, if status does not have it yet.
+// The choice of targets is written with the first progress, and other changes may come
+// before.
 func planned(ctx context.Context, begun *v1beta1.Disruption, change func(live *v1beta1.Disruption)) func(*v1beta1.Disruption) {
 	showPlan := status.ShowPlan(begun, carrier(ctx))
 	return func(live *v1beta1.Disruption) {
@@ -210,7 +214,8 @@ func showSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shar
 	return planned(ctx, d, func(live *v1beta1.Disruption) { status.ShowSelection(live, d, s, active, run) })
 }
 
-// lostKey has the event once, or once an hour where the bound is one of an hour.
+// lostKey makes the event unique in the disruption, or in an hour where the limit is per
+// hour.
 func lostKey(d *v1beta1.Disruption, s Selection) string {
 	if _, bounded := d.Spec.MostLost(s.Desired); bounded {
 		return "lost"

@@ -26,7 +26,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// chosen are the UIDs of the targets a disruption holds.
+// chosen are the UIDs of a disruption's targets.
 func (c *cluster) chosen(ref Ref) []types.UID {
 	c.Helper()
 	shards, err := c.Targets.Shards(c.Context(), ref)
@@ -88,7 +88,8 @@ func TestSelectTargets(t *testing.T) {
 		c.MakeTargets(2, map[string]string{"app": "other"})
 		ref, selection := c.selectFor("calm", nil)
 		got := c.chosen(ref)
-		if len(got) != 2 || got[0] == got[1] || selection.Selected != 2 || selection.Matching != 5 { // rule 13
+		// rule 13
+		if len(got) != 2 || got[0] == got[1] || selection.Selected != 2 || selection.Matching != 5 {
 			t.Errorf("chose %v of %d, want two different of 5", got, selection.Matching)
 		}
 		for _, uid := range got {
@@ -97,7 +98,8 @@ func TestSelectTargets(t *testing.T) {
 			}
 		}
 		status := c.Get(ref).Status
-		if len(status.TargetInjections) != 2 || status.SelectedTargetsCount != 2 || status.DesiredTargetsCount != 2 || status.IgnoredTargetsCount != 3 { // rule 20
+		// rule 20
+		if len(status.TargetInjections) != 2 || status.SelectedTargetsCount != 2 || status.DesiredTargetsCount != 2 || status.IgnoredTargetsCount != 3 {
 			t.Errorf("status = %+v, want the two targets listed", status)
 		}
 	})
@@ -280,7 +282,8 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		pod := c.ChaosPodsOf(ref)[0]
 		c.Becomes(pod, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
 		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 5 * time.Second})
-		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 { // rule 18
+		// rule 18
+		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 {
 			t.Errorf("chosen again: %+v", again)
 		}
 		if other, _ := c.selectFor("other", nil); len(c.chosen(other)) != 1 {
@@ -289,8 +292,8 @@ func TestTargetsAreNeverShared(t *testing.T) {
 	})
 }
 
-// Targets that are gone before anything was injected make place for others
-// (rule P8), and are no longer ours.
+// rule P8: targets that are gone before the injection are replaced by others and no longer
+// belong to the disruption.
 func TestTargetsThatWaitAreReplaced(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(4, nil)
@@ -329,8 +332,7 @@ func TestTargetsThatWaitAreReplaced(t *testing.T) {
 	}
 }
 
-// The control group is chosen once, beside the targets, and stays out of every
-// later choice.
+// The control group is chosen once, together with the targets, and is never a target.
 func TestTheControlGroupIsNeverChosen(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(5, nil)
@@ -349,7 +351,8 @@ func TestTheControlGroupIsNeverChosen(t *testing.T) {
 	}
 	group, err := c.Targets.LoadControl(t.Context(), ref)
 	c.Must(err)
-	for shard := range 3 { // whoever was a target is used up: in the end only the control group is left
+	// A former target cannot be chosen again, so only the control group is left in the end.
+	for shard := range 3 {
 		_, err := c.Targets.End(t.Context(), ref, shard, fmt.Sprint(shard), func(targets.Target) targets.Ending { return targets.Ending{Why: "over"} })
 		if shard < 2 {
 			c.Must(err)
@@ -377,7 +380,7 @@ func TestTheControlGroupIsNeverChosen(t *testing.T) {
 	}
 }
 
-// rule 18: only what was injected uses a target up.
+// rule 18: a target is used up only by an injection.
 func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 	const refused = `{"cleaned":true,"error":"container abc is gone"}`
 	c := newCluster(t)
@@ -462,8 +465,8 @@ func TestAChaosPodThatItsKubeletRejectsIsTriedAgain(t *testing.T) {
 			if pause := time.Until(*selected.RetryAt); pause <= 0 || pause > 15*time.Second {
 				t.Errorf("the next attempt is in %s, want at most 15s", pause)
 			}
-			words := reason + ": " + strings.TrimPrefix(message, "Pod was rejected: ")
-			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, words)
+			text := reason + ": " + strings.TrimPrefix(message, "Pod was rejected: ")
+			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, text)
 			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "rejected pod")
 			if events := c.EventsOf("TargetNotInjected"); len(events) != 3 || !strings.Contains(events[0].Message, pods[0].Name) {
 				t.Errorf("events %+v, want one for each of three tries", events)
@@ -472,7 +475,7 @@ func TestAChaosPodThatItsKubeletRejectsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// brokenPodLists is a client whose pod lists fail as in an API server's bad moment.
+// brokenPodLists is a client whose lists of pods fail with an error of the API server.
 func brokenPodLists(c *cluster) kubernetes.Interface {
 	config := apiserver.Start(c.T)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -490,8 +493,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// rule S11: a fault that kills what it is tried on does not go through a whole
-// workload, one pod after the other.
+// rule S11: a fault that kills its targets does not spread to a whole workload, one pod
+// after the other.
 func TestNoMoreLostTargetsAreReplacedThanAskedFor(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(6, nil)
@@ -522,8 +525,8 @@ func TestNoMoreLostTargetsAreReplacedThanAskedFor(t *testing.T) {
 	c.wantEvent("TooManyTargetsLost", "4 targets were lost")
 }
 
-// N4: targets that are chosen later fill places of earlier ones, and only they get chaos
-// pods. A late attempt of a cleaning of before does not end them.
+// N4: targets that are chosen later fill the places of earlier ones, and only they get
+// chaos pods. A late attempt of an earlier cleaning does not end them.
 func TestTargetsChosenLaterFillPlaces(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)

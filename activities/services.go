@@ -17,10 +17,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// resolve returns the ranges of the clouds that the disruption names, which stay
-// as they are while it goes on. refused says why what it names cannot be
-// disturbed: a service that is not there, or has no such port; a cloud of which
-// no ranges are known. It is empty if all of it can.
+// resolve returns the address ranges of the clouds that the disruption names, which stay
+// fixed while it lasts. refused is why something that it names cannot be disrupted: a
+// missing service or port, or a cloud without known ranges. It is empty if all of it can.
 func (a *Activities) resolve(ctx context.Context, d *v1beta1.Disruption) (ranges []v1beta1.NetworkHost, refused string, err error) {
 	if !d.Spec.Network.NeedsResolving() {
 		return nil, "", nil
@@ -40,10 +39,10 @@ func (a *Activities) resolve(ctx context.Context, d *v1beta1.Disruption) (ranges
 	return ranges, strings.Join(problems, "; "), nil
 }
 
-// resolvedHosts is what the services of the disruption stand for now, and its
-// clouds since it was prepared, as injectors read it; empty if it names none.
-// What of the services cannot be disturbed any more is told by an event and
-// disturbed again when it can be.
+// resolvedHosts are the current addresses of the disruption's services, and the addresses
+// of its clouds from its start, as JSON for injectors. It is empty if the disruption names
+// none. A service that cannot be disrupted any more causes an event, and is disrupted again
+// as soon as it can be.
 func (a *Activities) resolvedHosts(ctx context.Context, d *v1beta1.Disruption) (string, error) {
 	if !d.Spec.Network.NeedsResolving() {
 		return "", nil
@@ -64,10 +63,10 @@ func (a *Activities) resolvedHosts(ctx context.Context, d *v1beta1.Disruption) (
 	return string(document), err
 }
 
-// FollowServices has the chaos pods told what the services of the disruption
-// stand for now: the kubelet hands the annotation on to the injector. It writes
-// nothing to those that know it. Where it comes to more rules than an injector
-// takes, the last ones stay in force, and an event says so.
+// FollowServices writes the current addresses of the disruption's services to its chaos
+// pods: the kubelet passes the annotation on to the injector. It skips pods that have them.
+// If that makes more rules than an injector takes, the last addresses stay in force and it
+// records an event.
 func (a *Activities) FollowServices(ctx context.Context, ref Ref) error {
 	d, err := a.Targets.LoadSpec(ctx, ref)
 	if err != nil {
@@ -85,20 +84,21 @@ func (a *Activities) FollowServices(ctx context.Context, ref Ref) error {
 		a.events().Warn(ctx, d, "ServiceNotDisturbed", why+"; the addresses found before stay disrupted", why)
 		return nil
 	}
-	var group errgroup.Group // without a context: one that fails stops no other
+	var group errgroup.Group // without a context: a failure stops no other
 	group.SetLimit(a.Parallel)
 	err = a.eachChaosPod(ctx, ref, func(pod *corev1.Pod) {
-		known, told := pod.Annotations[v1beta1.AnnotationResolvedHosts]
-		if !told || known == document || pod.DeletionTimestamp != nil {
-			return // without the annotation it is another kind's, or a cleaner
+		known, annotated := pod.Annotations[v1beta1.AnnotationResolvedHosts]
+		if !annotated || known == document || pod.DeletionTimestamp != nil {
+			return // a pod without the annotation has another fault type, or is a cleaner
 		}
-		group.Go(func() error { return a.tellHosts(ctx, pod, document) })
+		group.Go(func() error { return a.writeHosts(ctx, pod, document) })
 	})
 	return errors.Join(err, group.Wait())
 }
 
-// tellHosts writes the annotation of exactly this chaos pod. Gone is done.
-func (a *Activities) tellHosts(ctx context.Context, pod *corev1.Pod, document string) error {
+// writeHosts writes the annotation of exactly this chaos pod. A pod that is gone is no
+// error.
+func (a *Activities) writeHosts(ctx context.Context, pod *corev1.Pod, document string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]string{v1beta1.AnnotationResolvedHosts: document},
 	}})

@@ -13,15 +13,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// loses is a disruption of these services.
+// loses drops all packets of these services.
 func loses(services ...v1beta1.NetworkService) func(*v1beta1.DisruptionSpec) {
 	return func(spec *v1beta1.DisruptionSpec) {
 		spec.Faults = v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 100, Services: services}}
 	}
 }
 
-// makeService makes a service of port 80 in the namespace of targets, and returns
-// its cluster address.
+// makeService makes a service with port 80 in the targets' namespace, and returns its
+// cluster address.
 func (c *cluster) makeService(name string) string {
 	c.Helper()
 	made, err := c.Client.CoreV1().Services(c.Shop).Create(c.Context(), &corev1.Service{
@@ -32,7 +32,7 @@ func (c *cluster) makeService(name string) string {
 	return made.Spec.ClusterIP
 }
 
-// hasEndpoints gives a service these ready endpoints and no others.
+// hasEndpoints sets the ready endpoints of a service.
 func (c *cluster) hasEndpoints(service string, addresses ...string) {
 	c.Helper()
 	name, port, protocol := "http", int32(8080), corev1.ProtocolTCP
@@ -53,19 +53,19 @@ func (c *cluster) hasEndpoints(service string, addresses ...string) {
 	c.Must(err)
 }
 
-// wantHosts wants the chaos pods of the network to be told these hosts.
+// wantHosts wants these hosts in the annotation of the chaos pods of type network.
 func (c *cluster) wantHosts(ref Ref, want ...string) {
 	c.Helper()
-	told := 0
+	found := 0
 	for _, pod := range c.ChaosPodsOf(ref) {
-		document, found := pod.Annotations[v1beta1.AnnotationResolvedHosts]
-		if found != (pod.Labels[v1beta1.LabelDisruptionKind] == string(v1beta1.KindNetwork)) {
-			c.Errorf("chaos pod %s of %s has the annotation: %t", pod.Name, pod.Labels[v1beta1.LabelDisruptionKind], found)
+		document, annotated := pod.Annotations[v1beta1.AnnotationResolvedHosts]
+		if annotated != (pod.Labels[v1beta1.LabelDisruptionKind] == string(v1beta1.KindNetwork)) {
+			c.Errorf("chaos pod %s of %s has the annotation: %t", pod.Name, pod.Labels[v1beta1.LabelDisruptionKind], annotated)
 		}
-		if !found {
+		if !annotated {
 			continue
 		}
-		told++
+		found++
 		var hosts []v1beta1.NetworkHost
 		c.Must(json.Unmarshal([]byte(document), &hosts))
 		got := []string{}
@@ -73,10 +73,10 @@ func (c *cluster) wantHosts(ref Ref, want ...string) {
 			got = append(got, fmt.Sprintf("%s:%d/%s", host.Host, host.Port, host.Protocol))
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			c.Errorf("chaos pod %s is told %v, want %v", pod.Name, got, want)
+			c.Errorf("chaos pod %s has %v, want %v", pod.Name, got, want)
 		}
 	}
-	if told == 0 {
+	if found == 0 {
 		c.Errorf("no chaos pod of the network")
 	}
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// SteadyStateReport is what the workflow decided about the steady state.
+// SteadyStateReport is the workflow's decision about the steady state.
 type SteadyStateReport = status.SteadyStateReport
 
-// ReportSteadyState writes what the probes say into status, with the conditions
-// SteadyState and Aborted, and tells what happened as events (rule P18). Done
-// again it tells nothing twice.
+// ReportSteadyState writes the results of the probes into status, with the conditions
+// SteadyState and Aborted, and records events (rule P18). A retry records no event twice.
 func (a *Activities) ReportSteadyState(ctx context.Context, r SteadyStateReport) error {
 	r.At = activity.GetInfo(ctx).ScheduledTime
 	d := status.Named(r.Disruption)

@@ -11,12 +11,12 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// endingGone is the Ending of a disruption whose object is not there.
+// endingGone is the Ending of a disruption whose object no longer exists.
 const endingGone = "the disruption is gone"
 
-// stopped says why nothing may be injected for the disruption any more, or is
-// empty: an emergency stop exists, one stopped it for good, or it is gone. Both
-// reads are live; whoever cannot know does not inject.
+// stopped is why nothing may be injected for the disruption any more: an emergency stop
+// exists, an earlier one stopped it for good, or it is gone. It is empty if none of these
+// holds. Both reads are live, and a failed read must stop the injection.
 func (a *Activities) stopped(ctx context.Context, ref Ref) (why string, err error) {
 	live, stop, err := a.read(ctx, ref, a.Disruptions.EmergencyStop)
 	if apierrors.IsNotFound(err) {
@@ -28,8 +28,8 @@ func (a *Activities) stopped(ctx context.Context, ref Ref) (why string, err erro
 	return cmp.Or(live.Stopped(), stop), nil
 }
 
-// read reads the disruption live and, at the same time, what the first emergency
-// stop says; empty if there is none.
+// read reads the disruption live and, at the same time, the reason of the first emergency
+// stop; empty if there is none.
 func (a *Activities) read(ctx context.Context, ref Ref, stopOf func(context.Context) (string, error)) (live *v1beta1.Disruption, stop string, err error) {
 	var other sync.WaitGroup
 	var unknown error
@@ -39,8 +39,8 @@ func (a *Activities) read(ctx context.Context, ref Ref, stopOf func(context.Cont
 	return live, stop, cmp.Or(err, unknown)
 }
 
-// refuse is the plan of a disruption that an emergency stop met: one that never
-// began is refused for good, of another only traces can be left.
+// refuse is the plan of a disruption under an emergency stop. It rejects a disruption that
+// never began. After a start, only cleaning is left.
 func (a *Activities) refuse(ctx context.Context, d *v1beta1.Disruption, why string) (Plan, error) {
 	if d.Status.StartTime == nil {
 		return a.refuseFor(ctx, d, v1beta1.ReasonEmergencyStop, why)

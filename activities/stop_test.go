@@ -63,7 +63,7 @@ func TestAnEmergencyStopOnlyCleansWhatBegan(t *testing.T) {
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, fire)
 }
 
-// The choice was made before anybody knew of the stop.
+// The targets were chosen before the worker knew of the stop.
 func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 	for name, s := range map[string]struct {
 		stop func(*cluster, Ref)
@@ -91,8 +91,7 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 	}
 }
 
-// A worker that is slow, and that nobody waits for any more, does not go on for long
-// after the object is gone.
+// A slow worker that Temporal has timed out stops soon after the object is gone.
 func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(3*createdAtOnce, nil)
@@ -115,8 +114,8 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 	}
 }
 
-// A worker that cannot read whether its disruption was stopped creates nothing: not
-// before the first chaos pod, and not between two groups of them.
+// A worker that cannot check for a stop creates nothing, neither before the first chaos pod
+// nor between two groups of them.
 func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 	for read, fails := range map[string]func(ref Ref, path string) bool{
 		"the disruption":      func(ref Ref, p string) bool { return strings.HasSuffix(p, "/disruptions/"+ref.Name) },
@@ -152,8 +151,8 @@ func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 
 var errBlind = errors.New("the API server does not answer")
 
-// readsFail has the activities' reads of Squall's own resources fail on the paths
-// that fails returns true for.
+// readsFail makes the activities' reads of Squall's own resources fail on the paths for
+// which fails is true.
 func (c *cluster) readsFail(fails func(path string) bool) {
 	c.Helper()
 	config := apiserver.Start(c.T)
@@ -171,7 +170,7 @@ func (c *cluster) readsFail(fails func(path string) bool) {
 	c.Must(err)
 }
 
-// emergencyStop makes one that goes with the test.
+// emergencyStop creates an emergency stop that is deleted with the test.
 func (c *cluster) emergencyStop() {
 	c.Helper()
 	stop := &v1beta1.EmergencyStop{
@@ -195,7 +194,7 @@ func (c *cluster) emergencyStop() {
 	seen(true)
 }
 
-// mark is the bridge's part.
+// mark marks the disruption as stopped, as the controller does.
 func (c *cluster) mark(ref Ref) {
 	c.Helper()
 	c.Must(c.Disruptions.UpdateStatus(c.Context(), ref, func(d *v1beta1.Disruption) {

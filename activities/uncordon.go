@@ -11,16 +11,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// mayCordon is true for a disruption that the worker carries out, and for one of
-// which nobody knows any more who does.
+// mayCordon is true for a disruption that the worker carries out, and for one whose record
+// is lost.
 func mayCordon(d *v1beta1.Disruption) bool {
 	return d == nil || d.Spec.Kinds().By() == v1beta1.ByWorker
 }
 
-// uncordon takes the disruption's cordons off. One that cannot be taken off
-// stops no other: it is left, and named like a chaos pod that failed to clean.
+// uncordon removes the disruption's cordons. A cordon that may not be removed does not stop
+// the others: it is returned like a chaos pod that failed to clean up.
 func (c *cleaning) uncordon(ctx context.Context) ([]LeftPod, error) {
-	if !mayCordon(c.d) || c.in.Shard.Number > 0 { // the first shard does it for all
+	if !mayCordon(c.d) || c.in.Shard.Number > 0 { // the first shard removes the cordons of all
 		return nil, nil
 	}
 	ref := c.in.Shard.Disruption
@@ -47,8 +47,8 @@ func (c *cleaning) uncordon(ctx context.Context) ([]LeftPod, error) {
 	return left, nil
 }
 
-// cordonsLeft counts the nodes that the disruption has left cordoned. What a
-// person released is not looked for.
+// cordonsLeft counts the nodes that the disruption has left cordoned. It ignores cordons
+// that a person force-released.
 func (a *Activities) cordonsLeft(ctx context.Context, e FinishInput) (int, error) {
 	if e.Rejected || e.ReleasedPods > 0 {
 		return 0, nil
@@ -64,8 +64,8 @@ func (a *Activities) cordonsLeft(ctx context.Context, e FinishInput) (int, error
 	return len(nodes), err
 }
 
-// uncordon takes the disruption's cordon off a node that is searched, or says
-// that it is left.
+// uncordon removes the disruption's cordon from a node. If a person force-released it,
+// uncordon only reports it.
 func (v *verification) uncordon(ctx context.Context, name string) error {
 	if !v.in.Released {
 		return v.a.cordons().Uncordon(ctx, name, v.in.Disruption.UID)

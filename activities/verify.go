@@ -19,26 +19,25 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// VerifyInput names the nodes on which a disruption's chaos pods ended without a
-// proof that they left nothing.
+// VerifyInput has the nodes whose chaos pods ended without a proof that they left nothing.
 type VerifyInput struct {
 	Disruption Ref      `json:"disruption"`
 	Nodes      []string `json:"nodes"`
-	// Released is true when a person let go of what failed to clean: then it is
-	// looked at, and left alone.
+	// Released is true when a person force-released a failed chaos pod: VerifyNodes then
+	// reports what is left and does not remove it.
 	Released bool `json:"released,omitempty"`
 }
 
-// VerifyResult says what was found on these nodes.
+// VerifyResult has the marks that are left on these nodes.
 type VerifyResult struct {
-	// Left lists what is there still, or could not be looked at; at most 50.
+	// Left lists what is left, or could not be checked; at most 50 entries.
 	Left []string `json:"left,omitempty"`
 }
 
-// VerifyNodes searches the nodes for what carries the disruption's marks, takes
-// it off from the journal, and says what is left. A node that is gone has
-// nothing left; one that is not ready is waited for, up to the node timeout. It
-// costs two API writes for each node, and four more for one with something to clean.
+// VerifyNodes searches the nodes for the disruption's marks, cleans up from the journal,
+// and returns what is left. A node that is gone has nothing left. It waits for a node that
+// is not ready, up to the node timeout. It costs two API writes for each node, and four
+// more for a node with something to clean.
 func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyResult, error) {
 	labels := chaospod.OwnerLabels(in.Disruption)
 	labels[v1beta1.LabelCleaner] = "true"
@@ -86,13 +85,13 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		v.addLeft(name, marks...)
 		return err
 	}
-	words, err := v.a.commands().Clean(ctx, v.owner, node, v.in.Disruption.UID)
+	messages, err := v.a.commands().Clean(ctx, v.owner, node, v.in.Disruption.UID)
 	if err != nil {
 		return err
 	}
 	marks, err = v.audit(ctx, node)
-	if said := words[v.in.Disruption.UID]; len(marks) > 0 && said != "" {
-		marks = append(marks, said)
+	if message := messages[v.in.Disruption.UID]; len(marks) > 0 && message != "" {
+		marks = append(marks, message)
 	}
 	v.addLeft(name, marks...)
 	return err
@@ -111,7 +110,8 @@ func (a *Activities) node(ctx context.Context, name string) (*corev1.Node, error
 }
 
 // awaitReady waits for a node that is not ready as long as for one that does not answer:
-// most that restart, or lost their network, are back by then. nil means that it is gone.
+// most nodes that restart or lose their network are ready again by then. nil means that the
+// node is gone.
 func (v *verification) awaitReady(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	deadline := time.Now().Add(v.a.Builder.Timeout())
 	for gap := 250 * time.Millisecond; !kube.NodeReady(node) && time.Now().Before(deadline); gap = min(2*gap, 5*time.Second) {
@@ -126,7 +126,7 @@ func (v *verification) awaitReady(ctx context.Context, node *corev1.Node) (*core
 	return node, nil
 }
 
-// audit returns the disruption's marks on a node, or why none were seen.
+// audit returns the disruption's marks on a node, or why it could not look for them.
 func (v *verification) audit(ctx context.Context, node *corev1.Node) (marks []string, err error) {
 	audit, why, err := v.a.commands().Audit(ctx, v.owner, node, "--disruption", string(v.in.Disruption.UID))
 	if err != nil {

@@ -36,7 +36,7 @@ func TestVerifyNodes(t *testing.T) {
 	if len(n.Marks["verify-dirty"]) != 0 || len(n.Marks["verify-clean"]) != 1 {
 		t.Errorf("marks = %v, want the dirty node clean and the other disruption's left alone", n.Marks)
 	}
-	c.Builder.NodeTimeout = time.Second // as long as the node that is away is waited for
+	c.Builder.NodeTimeout = time.Second // the longest wait for the node that is not ready
 	verified = do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-away"}})
 	if want := []string{"node verify-away: the node is not ready, so it could not be searched"}; !cmp.Equal(want, verified.Left) {
 		t.Errorf("left = %q, want %q", verified.Left, want)
@@ -53,8 +53,8 @@ func TestVerifyNodes(t *testing.T) {
 	}
 }
 
-// A node that is away when it is to be searched is searched once it is back: nobody
-// would come to it again before the next sweep.
+// A node that is not ready is searched once it is ready: otherwise only the next sweep
+// would search it.
 func TestVerifyANodeThatComesBack(t *testing.T) {
 	c := newCluster(t)
 	n := c.WithNodes("verify-back")
@@ -96,7 +96,7 @@ func TestVerifyAFullNode(t *testing.T) {
 	}
 }
 
-// A node on which nothing starts is waited for as long as the installation says.
+// The wait for a node on which no pod starts ends after the configured node timeout.
 func TestVerifyANodeThatDoesNotAnswer(t *testing.T) {
 	c := newCluster(t)
 	c.Builder.NodeTimeout = 2 * time.Second
@@ -130,7 +130,7 @@ func TestUnverifiedNodes(t *testing.T) {
 		t.Errorf("cleaned = %+v, want all let go and node-1 without a proof", cleaned)
 	}
 	for what, in := range map[string]CleanInput{
-		"an earlier workflow": {Shard: Shard{ref, AllShards}}, "a cleaning nobody heard of": {Shard: Shard{ref, 0}, ResultLost: true},
+		"an earlier workflow": {Shard: Shard{ref, AllShards}}, "a cleaning whose result was lost": {Shard: Shard{ref, 0}, ResultLost: true},
 	} {
 		cleaned = do[CleanResult](c, c.CleanChaosPods, in)
 		if !slices.Equal(cleaned.UnverifiedNodes, []string{"node-0", "node-1", "node-2"}) {

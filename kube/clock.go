@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// clocksAgree is up to what difference two clocks count as one: the header Date has
-// whole seconds, and an answer takes its time.
+// clocksAgree is the greatest difference at which two clocks count as equal: the header
+// Date has whole seconds, and an answer takes its time.
 const clocksAgree = 2 * time.Second
 
-// Clock knows the API server's time by its answers, for what is compared with times
-// that the API server has written, such as a pod's deletion: the clock of this machine
-// may be another. The zero value, and nil, go by the clock of this machine until there
-// is an answer.
+// Clock knows the API server's time from its answers. Callers compare it with times
+// that the API server has written, such as a pod's deletion, because the clock of this
+// machine may differ. The zero value, and nil, use the clock of this machine until the
+// first answer.
 type Clock struct {
-	ahead atomic.Int64 // the API server's clock of ours, in nanoseconds
+	ahead atomic.Int64 // the API server's clock minus ours, in nanoseconds
 }
 
-// Wrap makes a transport of a client of the API server tell the clock, for
+// Wrap returns a transport that passes each answer of the API server to the clock, for
 // rest.Config.Wrap.
 func (c *Clock) Wrap(next http.RoundTripper) http.RoundTripper {
 	return observed{clock: c, next: next}
@@ -35,7 +35,7 @@ func (c *Clock) Now() time.Time {
 func (c *Clock) observe(answer *http.Response) {
 	server, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
-		return // a proxy without one has answered
+		return // a proxy without the header has answered
 	}
 	ahead := time.Until(server)
 	if ahead.Abs() <= clocksAgree {

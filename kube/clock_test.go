@@ -11,8 +11,8 @@ func TestTheClockIsThatOfTheAPIServer(t *testing.T) {
 	var date func() string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Date"] = nil
-		if says := date(); says != "" {
-			w.Header().Set("Date", says)
+		if text := date(); text != "" {
+			w.Header().Set("Date", text)
 		}
 	}))
 	t.Cleanup(server.Close)

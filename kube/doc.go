@@ -1,5 +1,5 @@
-// Package kube says what the state of a pod, node or service means to Squall, how a
-// finalizer is taken off, and lets informers see soon that an API server is
-// back. The bridge and the worker use the same words, so that they cannot
-// disagree about a pod. It calls no API server itself.
+// Package kube defines what the state of a pod, node or service means to Squall, how to
+// remove a finalizer, and how informers soon notice that an API server is back.
+// Controller and worker use the same definitions, so that they cannot disagree about a
+// pod. It has no client of its own.
 package kube

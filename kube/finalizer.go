@@ -6,16 +6,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FinalizerPatch is the JSON patch that takes one finalizer off the object as
-// it was read, and fails on any other version of it. found is false when the
-// finalizer is not there.
+// FinalizerPatch returns the JSON patch that removes one finalizer from the object as
+// it was read, and fails on any other version of it. found is false when the object
+// does not have the finalizer.
 func FinalizerPatch(object metav1.Object, finalizer string) (patch []byte, found bool) {
 	return finalizerPatch(object, finalizer, "resourceVersion", object.GetResourceVersion())
 }
 
-// FinalizerPatchAnyVersion takes the finalizer off the object whatever was
-// written to it since, for a judgement that nothing written can change. It
-// fails on another object of the name, or when the finalizers have moved.
+// FinalizerPatchAnyVersion returns a patch that works for any later version of the
+// object. It is for a decision that no write can change. The patch fails on another
+// object of the name, or when the finalizers have moved.
 func FinalizerPatchAnyVersion(object metav1.Object, finalizer string) (patch []byte, found bool) {
 	return finalizerPatch(object, finalizer, "uid", string(object.GetUID()))
 }

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Identity is what tells a cluster from all others as long as it lives: the UID of
-// its namespace kube-system, which get reads. It is empty, without an error, where
-// the rights for that are missing, as they are with the manifests of an older
-// release: nothing can be told apart by it then.
+// Identity distinguishes a cluster from all others as long as it lives: the UID of its
+// namespace kube-system, which get reads. It is empty, without an error, if the right
+// to read it is missing, as with the manifests of an older version. Then it
+// distinguishes nothing.
 func Identity(get func(name string) (*corev1.Namespace, error)) (types.UID, error) {
 	namespace, err := get(metav1.NamespaceSystem)
 	if apierrors.IsForbidden(err) {

@@ -54,7 +54,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// A pod that is held back at its start, before, while and after it is.
+// A pod that is held back at its start, before, during and after that.
 func TestPodsThatWait(t *testing.T) {
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
 	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}

@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// NodeHealthy is true for a node that may be a target: it is ready, an injector
-// can run there, and nobody is deleting it.
+// NodeHealthy is true for a node that may be a target: it is ready, an injector can run
+// there, and it is not being deleted.
 func NodeHealthy(node *corev1.Node) bool {
 	return NodeReady(node) && NodeRunsInjectors(node) && node.DeletionTimestamp == nil
 }
 
-// UnfitNode says why a node is not healthy, for people; it is empty for one that is.
+// UnfitNode returns why a node is not healthy, for people; empty for a healthy one.
 func UnfitNode(node *corev1.Node) string {
 	switch {
 	case NodeHealthy(node):
@@ -29,14 +29,14 @@ func UnfitNode(node *corev1.Node) string {
 	return "no injector can run there: it is not Linux, or has no kubelet"
 }
 
-// NodeRunsInjectors is false for a node that says that it is not Linux, or that
-// no kubelet stands behind it.
+// NodeRunsInjectors is false for a node that reports another system than Linux, or that
+// no kubelet runs.
 func NodeRunsInjectors(node *corev1.Node) bool {
 	return isLinux(node.Labels) && node.Labels["type"] != "virtual-kubelet"
 }
 
-// isLinux is true unless the labels of a node, or those that a pod wants of its
-// node, name another operating system.
+// isLinux is true unless the labels of a node, or the node selector of a pod, name
+// another operating system.
 func isLinux(labels map[string]string) bool {
 	system := labels[corev1.LabelOSStable]
 	return system == "" || system == string(corev1.Linux)
@@ -53,14 +53,14 @@ func NodeReady(node *corev1.Node) bool {
 // are containers of one machine report the same.
 type Kernels map[string][]string
 
-// Add notes a node; one that no kubelet stands behind has no kernel.
+// Add adds a node. A node without a kubelet has no kernel.
 func (k Kernels) Add(node *corev1.Node) {
 	if boot := node.Status.NodeInfo.BootID; boot != "" {
 		k[boot] = append(k[boot], node.Name)
 	}
 }
 
-// ReadKernels reads those of all nodes.
+// ReadKernels reads the kernels of all nodes.
 func ReadKernels(ctx context.Context, clientset kubernetes.Interface) (Kernels, error) {
 	kernels := Kernels{}
 	err := Pages(ctx, clientset.CoreV1().Nodes().List, metav1.ListOptions{}, func(nodes *corev1.NodeList) {
@@ -71,12 +71,12 @@ func ReadKernels(ctx context.Context, clientset kubernetes.Interface) (Kernels, 
 	return kernels, err
 }
 
-// SharedKernel says why a node must not be ended whose kernel another one runs on.
+// SharedKernel returns why a node must not be ended whose kernel another node runs on.
 func SharedKernel(node, other string) string {
 	return fmt.Sprintf("node %s runs on the same kernel as node %s (same boot ID), which would end too; choose a node with its own kernel", node, other)
 }
 
-// Shared names, for each node whose kernel another one runs on as well, such another one.
+// Shared names, for each node that shares its kernel, one other node on it.
 func (k Kernels) Shared() map[string]string {
 	shared := map[string]string{}
 	for _, nodes := range k {

@@ -10,21 +10,21 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// InjectorContainer is the name of the injector's container in every pod that
-// Squall creates.
+// InjectorContainer is the name of the injector's container in every pod that Squall
+// creates.
 const InjectorContainer = "injector"
 
-// PodsNotEnded is the field selector of pods that run, or will.
+// PodsNotEnded is the field selector of pods that run, or will run.
 const PodsNotEnded = "status.phase!=Succeeded,status.phase!=Failed"
 
-// PodHealthy is true for a pod that may be a target: a container of it runs, an
-// injector can run on its node, and nobody is deleting it. One whose containers
-// crash again and again is called Running by its phase.
+// PodHealthy is true for a pod that may be a target: one of its containers runs, an
+// injector can run on its node, and it is not being deleted. The phase does not
+// suffice: it is Running also if all containers crash repeatedly.
 func PodHealthy(pod *corev1.Pod) bool {
 	return PodRunning(pod) && runsContainer(pod) && wantsLinux(pod) && pod.DeletionTimestamp == nil
 }
 
-// Unfit says why a pod is not healthy, for people; it is empty for one that is.
+// Unfit returns why a pod is not healthy, for people; empty for a healthy one.
 func Unfit(pod *corev1.Pod) string {
 	switch {
 	case PodHealthy(pod):
@@ -39,14 +39,14 @@ func Unfit(pod *corev1.Pod) string {
 	return "none of its containers runs"
 }
 
-// PodWaits is true for a pod whose start may be disturbed: our init container holds
-// it back, an injector can run on its node, and nobody is deleting it.
+// PodWaits is true for a pod whose start may be disrupted: Squall's init container
+// holds it back, an injector can run on its node, and it is not being deleted.
 func PodWaits(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodPending && onInitState(pod).Running != nil && wantsLinux(pod) && pod.DeletionTimestamp == nil
 }
 
-// PodUp is true for a pod that runs, or that has not started all of its containers
-// and was, or is, held back by ours: in either case it can be disturbed already.
+// PodUp is true for a pod that can be disrupted already: it runs, or Squall's init
+// container holds it back or has done so before the other containers start.
 func PodUp(pod *corev1.Pod) bool {
 	state := onInitState(pod)
 	begun := state.Running != nil || state.Terminated != nil
@@ -66,7 +66,7 @@ func wantsLinux(pod *corev1.Pod) bool {
 	return isLinux(pod.Spec.NodeSelector) && (pod.Spec.OS == nil || pod.Spec.OS.Name == corev1.Linux)
 }
 
-// runsContainer is true also where nothing is said of containers.
+// runsContainer is true also without a report on containers.
 func runsContainer(pod *corev1.Pod) bool {
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	return len(statuses) == 0 || slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
@@ -75,16 +75,16 @@ func runsContainer(pod *corev1.Pod) bool {
 // PodRunning is true also for a pod that is being deleted and has not ended.
 func PodRunning(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 
-// InjectorEnded is true as soon as the injector of a chaos pod has ended: the
-// kubelet reports that a moment before the pod's phase. Other containers, which
-// a cluster may add to every pod, do not count.
+// InjectorEnded is true as soon as the injector of a chaos pod has ended: the kubelet
+// reports that a moment before the pod's phase. Other containers, which a cluster may
+// add to every pod, do not count.
 func InjectorEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
 		InjectorStatus(pod).State.Terminated != nil
 }
 
-// Unready is the condition of a pod that runs and of which its kubelet says that it is
-// not ready; nil for any other.
+// Unready is the condition of a running pod that its kubelet reports as not ready; nil
+// for any other.
 func Unready(pod *corev1.Pod) *corev1.PodCondition {
 	if pod.Status.Phase != corev1.PodRunning {
 		return nil
@@ -97,14 +97,15 @@ func Unready(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// readyAgainAfter is how much later than its effect was measured a chaos pod becomes
-// ready if it was not for a period of its readiness probe, which is twice that: at
-// first it becomes ready sooner.
+// readyAgainAfter is the least time between the measurement of an effect and the pod's
+// readiness that proves an unready period in between. Such a period lasts at least one
+// period of the readiness probe, which is twice as long; at first a chaos pod becomes
+// ready sooner.
 const readyAgainAfter = 5 * time.Second
 
-// ReadyAgain is the condition of a chaos pod that is ready and was not after its
-// effect was as it is known, since then: the effect has turned meanwhile, whether
-// anybody saw the pod unready or not. It is nil for any other.
+// ReadyAgain is the condition of a chaos pod that is ready and was unready after its
+// known effect was measured. The effect has changed meanwhile, even if no one saw the
+// pod unready. It is nil for any other pod.
 func ReadyAgain(pod *corev1.Pod, effect *v1beta1.Effect) *corev1.PodCondition {
 	if effect == nil || pod.DeletionTimestamp != nil {
 		return nil
@@ -117,8 +118,8 @@ func ReadyAgain(pod *corev1.Pod, effect *v1beta1.Effect) *corev1.PodCondition {
 	return nil
 }
 
-// InjectorStatus is what the kubelet reported of the injector's container; the
-// zero value when it never did.
+// InjectorStatus is the kubelet's report on the injector's container; the zero value
+// without a report.
 func InjectorStatus(pod *corev1.Pod) corev1.ContainerStatus {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == InjectorContainer {
@@ -128,16 +129,16 @@ func InjectorStatus(pod *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// Static is true of the pod that stands in the API for one of a kubelet's own: its
-// containers are not known to the node by this pod's UID.
+// Static is true of the pod that represents a kubelet's static pod in the API: the node
+// does not know its containers by this pod's UID.
 func Static(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	controller := metav1.GetControllerOf(pod)
 	return mirror || controller != nil && controller.Kind == "Node"
 }
 
-// WithoutMemoryLimit is the first container of the pod, or sidecar, on whose memory
-// neither it nor the pod sets a limit; empty if there is none.
+// WithoutMemoryLimit returns the first container or sidecar of the pod whose memory
+// neither it nor the pod limits; empty if there is none.
 func WithoutMemoryLimit(pod *corev1.Pod) string {
 	if pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Memory().IsZero() {
 		return ""
@@ -152,8 +153,8 @@ func WithoutMemoryLimit(pod *corev1.Pod) string {
 	return ""
 }
 
-// Irreplaceable says why a pod that is deleted would not start on another node.
-// It is empty for one that would.
+// Irreplaceable returns why a pod that is deleted would not start on another node;
+// empty if it would.
 func Irreplaceable(pod *corev1.Pod) string {
 	controller := metav1.GetControllerOf(pod)
 	switch {

@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// reconnectGap is how often an API server that is away is tried again, and up
-// to half more, so that not all watchers come at once.
+// reconnectGap is the time between two attempts to reach an API server that does not
+// answer. Each is up to half longer, so that not all watchers call at once.
 const reconnectGap = time.Second
 
-// QuickReconnect lets an informer notice within a second or two that an API
-// server is back. By itself an informer waits twice as long after each call that
-// failed: up to a minute when the server crashed some times in a row, and so
-// long it sees no deletion and no emergency stop.
+// QuickReconnect lets an informer notice within a second or two that an API server is
+// back. A plain informer doubles its wait after each failed call: up to a minute when
+// the server crashed several times in a row. For so long it sees no deletion and no
+// emergency stop.
 func QuickReconnect(lw cache.ListerWatcher) cache.ListerWatcher {
 	return quickReconnect{cache.ToListerWatcherWithContext(lw)}
 }
@@ -45,7 +45,7 @@ func (p quickReconnect) Watch(options metav1.ListOptions) (watch.Interface, erro
 	return p.ListerWatcherWithContext.WatchWithContext(context.Background(), options)
 }
 
-// retryUntilReachable calls again until an API server answers, or ctx ends.
+// retryUntilReachable repeats the call until an API server answers, or ctx ends.
 func retryUntilReachable[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	for {
 		got, err := call()
@@ -60,8 +60,8 @@ func retryUntilReachable[T any](ctx context.Context, call func() (T, error)) (T,
 	}
 }
 
-// answered is true when an API server said no, and it is not that it is only
-// starting or ending.
+// answered is true for an error that an API server answered, unless it is a 5xx of a
+// server that starts or ends.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code < 500

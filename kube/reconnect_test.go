@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// An informer whose API server refused five calls in a row sees it come back
-// within a second or two. Without QuickReconnect it waits at least 12.8 s then.
-// The clock is the test's own: a busy machine takes no longer.
+// An informer whose API server refused five calls in a row sees it back within a second
+// or two. Without QuickReconnect it waits at least 12.8 s then. The clock is the test's
+// own, so a busy machine takes no longer.
 func TestInformerSeesTheServerComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const refusals = 5
@@ -32,7 +32,7 @@ func TestInformerSeesTheServerComeBack(t *testing.T) {
 				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 			},
 			WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				if options.SendInitialEvents != nil { // an older server, so that list and watch are two calls
+				if options.SendInitialEvents != nil { // as from an older server, so that list and watch are two calls
 					return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
 				}
 				if calls++; calls <= refusals {
@@ -82,7 +82,7 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// Stopped, it does not go on calling.
+// After the context has ended, it makes no further calls.
 func TestRetryingEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	lw := QuickReconnect(&cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {

@@ -15,11 +15,10 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ServiceHosts are the hosts that want stands for now, sorted: the cluster
-// addresses of the service with its ports, and the addresses of its ready
-// endpoints with theirs. The slices are the service's own; service is nil if
-// there is none. The error says in words what of it cannot be disturbed; the rest
-// is returned all the same.
+// ServiceHosts returns the hosts that want means now, sorted: the cluster addresses of
+// the service with its ports, and the addresses of its ready endpoints with theirs. The
+// slices are the service's own; service is nil if it does not exist. The error lists
+// what cannot be disrupted; the rest is returned anyway.
 func ServiceHosts(want v1beta1.NetworkService, service *corev1.Service, parts []discoveryv1.EndpointSlice, disruption types.UID) ([]v1beta1.NetworkHost, error) {
 	name := want.Namespace + "/" + want.Name
 	switch {
@@ -48,15 +47,15 @@ func ServiceHosts(want v1beta1.NetworkService, service *corev1.Service, parts []
 // SlicesOf selects the EndpointSlices of a service by their labels.
 func SlicesOf(service string) string { return discoveryv1.LabelServiceName + "=" + service }
 
-// peer is where packets of a service go. Port 0 is any, and no protocol is all.
+// peer is a destination of packets to a service. Port 0 is any, and no protocol is all.
 type peer struct {
 	address  netip.Addr
 	port     int
 	protocol corev1.Protocol
 }
 
-// portsOf are the ports of the service that are asked for, all if none is. The
-// error names those that cannot be.
+// portsOf returns the requested ports of the service, all if none is requested. The
+// error names the ports that cannot be disrupted.
 func portsOf(asked []v1beta1.NetworkServicePort, service *corev1.Service) ([]corev1.ServicePort, error) {
 	if len(asked) == 0 {
 		asked = []v1beta1.NetworkServicePort{{}}
@@ -110,7 +109,7 @@ func clusterPeers(service *corev1.Service, ports []corev1.ServicePort) []peer {
 	for _, text := range slices.Concat(service.Spec.ClusterIPs, []string{service.Spec.ClusterIP}) {
 		address, err := netip.ParseAddr(text)
 		if err != nil {
-			continue // None, or nothing yet
+			continue // the text None, or no address yet
 		}
 		for _, p := range ports {
 			peers = append(peers, peer{address, int(p.Port), p.Protocol})
@@ -119,8 +118,8 @@ func clusterPeers(service *corev1.Service, ports []corev1.ServicePort) []peer {
 	return peers
 }
 
-// readyPeers are the ready endpoints of a part. Those of a headless service
-// without ports are meant whatever the port.
+// readyPeers are the ready endpoints of a slice. For a headless service without ports
+// they match any port.
 func readyPeers(part discoveryv1.EndpointSlice, service *corev1.Service, ports []corev1.ServicePort) []peer {
 	var where []peer
 	if len(service.Spec.Ports) == 0 {
@@ -140,7 +139,7 @@ func readyPeers(part discoveryv1.EndpointSlice, service *corev1.Service, ports [
 		for _, text := range endpoint.Addresses {
 			address, err := netip.ParseAddr(text)
 			if err != nil {
-				continue // a name, in a part of type FQDN
+				continue // a name, in a slice of type FQDN
 			}
 			for _, w := range where {
 				peers = append(peers, peer{address, w.port, w.protocol})
@@ -172,7 +171,7 @@ func hostsOf(peers []peer) []v1beta1.NetworkHost {
 	return hosts
 }
 
-// protocolOf is empty for what cannot be told by port.
+// protocolOf is empty for a protocol without ports.
 func protocolOf(p corev1.Protocol) string {
 	switch p {
 	case corev1.ProtocolTCP:

@@ -15,7 +15,7 @@ func servicePort(name string, port int32, protocol corev1.Protocol) corev1.Servi
 	return corev1.ServicePort{Name: name, Port: port, Protocol: protocol}
 }
 
-// web is a service of two ports whose endpoints listen elsewhere.
+// web is a service of two ports whose endpoints listen on others.
 func web(clusterIPs ...string) *corev1.Service {
 	return &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: clusterIPs, ClusterIP: clusterIPs[0], Ports: []corev1.ServicePort{
 		servicePort("http", 80, corev1.ProtocolTCP), servicePort("dns", 53, corev1.ProtocolUDP)}}}
@@ -25,8 +25,8 @@ func slicePort(name string, port int32, protocol corev1.Protocol) discoveryv1.En
 	return discoveryv1.EndpointPort{Name: &name, Port: &port, Protocol: &protocol}
 }
 
-// endpoints is a part with ready endpoints; an address that begins with ! is one
-// that is not ready.
+// endpoints is a slice with ready endpoints; an address that begins with ! is not
+// ready.
 func endpoints(addresses ...string) discoveryv1.EndpointSlice {
 	part := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{
 		slicePort("http", 8080, corev1.ProtocolTCP), slicePort("dns", 5353, corev1.ProtocolUDP)}}

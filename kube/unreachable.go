@@ -8,9 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Unreachable is true for an error of client-go by which the API server has not answered: no
-// connection, a connection that broke, or an answer 503 or 504. A request that its caller
-// cancelled is none.
+// Unreachable is true for an error of client-go without an answer of the API server: no
+// connection, a broken connection, or an answer 503 or 504. It is false for a request
+// that its caller cancelled.
 func Unreachable(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false

@@ -11,19 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Release tells the releases of a workload apart: hashes of the containers of its
-// pod template, from which nothing of them can be read. Labels, annotations and
-// replicas are no part of it.
+// Release identifies a release of a workload: hashes of the containers of its pod
+// template, which reveal nothing of them. Labels, annotations and replicas do not
+// count.
 type Release struct {
 	Containers, InitContainers string
 }
 
-// Workload is what a Deployment or StatefulSet has in common with the other.
+// Workload is the common part of a Deployment and a StatefulSet.
 type Workload struct {
 	Selector *metav1.LabelSelector
 	Release  Release
-	// RolledOut is true when all its pods are of its present template and available;
-	// Waits says what is missing until then.
+	// RolledOut is true when all its pods are of its present template and available; until
+	// then Waits is what is missing.
 	RolledOut bool
 	Waits     string
 }
@@ -41,7 +41,7 @@ func StatefulSetWorkload(set *appsv1.StatefulSet) Workload {
 	s := set.Status
 	updated := s.UpdatedReplicas
 	if s.CurrentRevision == s.UpdateRevision {
-		updated = s.Replicas // it counts no updated ones once the update is over
+		updated = s.Replicas // a StatefulSet counts no updated pods after the update
 	}
 	w := Workload{Selector: set.Spec.Selector, Release: ReleaseOf(set.Spec.Template.Spec)}
 	w.RolledOut, w.Waits = rolledOut(set.Generation == s.ObservedGeneration, wanted(set.Spec.Replicas), updated, s.AvailableReplicas, s.Replicas)
@@ -69,8 +69,8 @@ func wanted(replicas *int32) int32 {
 	return *replicas
 }
 
-// rolledOut judges the numbers of a workload. One that wants no pods has none to
-// disrupt.
+// rolledOut judges the numbers of a workload. A workload that wants no pods has none to
+// disrupt, so it is not rolled out.
 func rolledOut(observed bool, want, updated, available, all int32) (bool, string) {
 	switch {
 	case !observed:

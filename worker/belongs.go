@@ -15,23 +15,23 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Types of the errors by which an activity is refused.
+// The types of the errors that refuse an activity.
 const (
 	otherCluster  = "OtherCluster"
 	otherWorkflow = "OtherWorkflow"
 )
 
-// belongings refuses activities for a disruption of another cluster, and those
-// that are asked for by another workflow than the disruption's own. Whoever can
-// reach Temporal can start workflows: of these none can act upon a disruption
-// without taking the place of its workflow, where everybody sees it.
+// belongings refuses activities for a disruption of another cluster, and activities that
+// another workflow than the disruption's own requests. Every client of Temporal can start
+// workflows. With this check, such a client can act on a disruption only by replacing its
+// workflow, which is visible to all.
 type belongings struct {
 	interceptor.WorkerInterceptorBase
-	// cluster is the worker's own, empty if it is not known.
+	// cluster is the worker's own cluster, empty if unknown.
 	cluster types.UID
 }
 
-// InterceptActivity is called for each activity that is carried out.
+// InterceptActivity is called for each activity.
 func (b *belongings) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &belonging{interceptor.ActivityInboundInterceptorBase{Next: next}, b.cluster}
 }
@@ -49,9 +49,9 @@ func (b *belonging) ExecuteActivity(ctx context.Context, in *interceptor.Execute
 	return b.Next.ExecuteActivity(ctx, in)
 }
 
-// refuse is the pure part: why the workflow with this ID may not have an activity
-// done with these arguments. An activity whose arguments name no object is a sweep's:
-// it searches all nodes, and only runs of the sweep's schedule may ask for it.
+// refuse is why the workflow with this ID may not run an activity with these arguments. An
+// activity whose arguments name no object belongs to a sweep. A sweep searches all nodes,
+// so only runs of the sweep's schedule may request it.
 func (b *belonging) refuse(workflow string, args []any) error {
 	if cron, found := first[contract.CronRef](args); found {
 		return b.refuseCron(workflow, cron)
@@ -64,13 +64,13 @@ func (b *belonging) refuse(workflow string, args []any) error {
 		return refuseSweep(workflow)
 	}
 	if b.cluster != "" && ref.Cluster != "" && ref.Cluster != b.cluster {
-		// It is tried again until a worker of its own cluster takes it.
+		// Temporal retries until a worker of the disruption's own cluster takes it.
 		return temporal.NewApplicationError(fmt.Sprintf("disruption %s/%s is of cluster %s, and this worker of cluster %s (UIDs of kube-system): "+
 			"set SQUALL_TEMPORAL_NAMESPACE to a different namespace for each cluster", ref.Namespace, ref.Name, ref.Cluster, b.cluster), otherCluster)
 	}
 	want := contract.WorkflowID(ref)
-	if told, found := first[notify.Notification](args); found {
-		want = contract.NotificationWorkflowID(ref, told.ID)
+	if notification, found := first[notify.Notification](args); found {
+		want = contract.NotificationWorkflowID(ref, notification.ID)
 	}
 	if workflow != want {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for disruption %s/%s, which only workflow %s may; nothing was done",
@@ -88,7 +88,7 @@ func refuseSweep(workflow string) error {
 		workflow, contract.SweepSchedule), otherWorkflow, nil)
 }
 
-// refuseCron is why the workflow with this ID may not carry out runs of the cron.
+// refuseCron is why the workflow with this ID may not run activities of the cron.
 func (b *belonging) refuseCron(workflow string, cron contract.CronRef) error {
 	if b.cluster != "" && cron.Cluster != "" && cron.Cluster != b.cluster {
 		return temporal.NewApplicationError(fmt.Sprintf("%s %s is of cluster %s, and this worker of cluster %s (UIDs of kube-system): "+
@@ -105,7 +105,7 @@ func (b *belonging) refuseCron(workflow string, cron contract.CronRef) error {
 	return nil
 }
 
-// refuseScenario is why the workflow with this ID may not carry out the scenario.
+// refuseScenario is why the workflow with this ID may not run activities of the scenario.
 func (b *belonging) refuseScenario(workflow string, s contract.ScenarioRef) error {
 	if b.cluster != "" && s.Cluster != "" && s.Cluster != b.cluster {
 		return temporal.NewApplicationError(fmt.Sprintf("DisruptionScenario %s is of cluster %s, and this worker of cluster %s (UIDs of kube-system): "+
@@ -125,13 +125,13 @@ func kindOf(cron contract.CronRef) string {
 	return v1beta1.KindDisruptionCron
 }
 
-// disruptionOf finds the disruption that an activity is for: its argument, or the
-// first part of it that names one.
+// disruptionOf finds the disruption of an activity: its argument, or the first field in it
+// that names a disruption.
 func disruptionOf(args []any) (ref v1beta1.DisruptionRef, found bool) {
 	return first[v1beta1.DisruptionRef](args)
 }
 
-// first finds the first value of a type among arguments and their parts.
+// first finds the first value of a type among arguments and their fields.
 func first[T any](args []any) (ref T, found bool) {
 	for _, arg := range args {
 		if ref, found = refIn[T](reflect.ValueOf(arg)); found {

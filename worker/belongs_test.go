@@ -25,14 +25,14 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// rules S4 and S5.
+// rules S4 and S5
 func TestActivitiesOfOthersAreRefused(t *testing.T) {
 	ours := v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "u1", Cluster: "here"}
 	older, theirs := ours, ours
 	older.Cluster, theirs.Cluster = "", "there"
 	own := contract.WorkflowID(ours)
 	cron := contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1", Cluster: "here"}
-	told := notify.Delivery{Notification: notify.Notification{ID: contract.NotificationID(ours, "Finished", 1), Object: ours}}
+	delivery := notify.Delivery{Notification: notify.Notification{ID: contract.NotificationID(ours, "Finished", 1), Object: ours}}
 	scenario := contract.ScenarioRef{Namespace: "shop", Name: "gameday", UID: "s1", Cluster: "here"}
 	rollout := cron
 	rollout.Kind = v1beta1.KindDisruptionRollout
@@ -42,8 +42,8 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 		workflow string
 		arg      any
 		refused  string
-		again    bool // tried again, by whoever takes it
-		words    []string
+		again    bool // whether Temporal retries it, on any worker
+		parts    []string
 	}{
 		{"its own workflow", "here", own, ours, "", false, nil},
 		{"in a field", "here", own, activities.FinishInput{Disruption: ours}, "", false, nil},
@@ -65,10 +65,10 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 		{"a scenario in another one's name", "here", "scenario/shop/gameday/s2", scenarios.RunsInput{Scenario: scenario}, otherWorkflow, false, []string{"scenario/shop/gameday/s1", "nothing was done"}},
 		{"a run that no schedule began", "here", "anything", crons.BeginInput{Cron: cron}, otherWorkflow, false, []string{"anything", "shop/noon", "nothing was done"}},
 		{"a run of another cron's schedule", "here", "cron/shop/noon/c2-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherWorkflow, false, []string{"cron/shop/noon/c1"}},
-		{"a notification", "here", contract.NotificationWorkflowID(ours, told.Notification.ID), told, "", false, nil},
-		{"a notification in another one's name", "here", contract.NotificationWorkflowID(ours, "u1/stuck-1"), told, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1", "nothing was done"}},
-		{"a notification by the disruption itself", "here", own, notify.Undelivered{Delivery: told}, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1"}},
-		{"a notification of another cluster's disruption", "there", contract.NotificationWorkflowID(ours, told.Notification.ID), told, otherCluster, true, []string{"shop/half"}},
+		{"a notification", "here", contract.NotificationWorkflowID(ours, delivery.Notification.ID), delivery, "", false, nil},
+		{"a notification in another one's name", "here", contract.NotificationWorkflowID(ours, "u1/stuck-1"), delivery, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1", "nothing was done"}},
+		{"a notification by the disruption itself", "here", own, notify.Undelivered{Delivery: delivery}, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1"}},
+		{"a notification of another cluster's disruption", "there", contract.NotificationWorkflowID(ours, delivery.Notification.ID), delivery, otherCluster, true, []string{"shop/half"}},
 		{"in a shard that is to be cleaned", "here", "anything", activities.CleanInput{Shard: activities.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
 		{"another cluster", "here", own, activities.FinishInput{Disruption: theirs}, otherCluster, true, []string{"shop/half", "there", "here", "SQUALL_TEMPORAL_NAMESPACE"}},
 		{"another workflow", "here", "anything", ours, otherWorkflow, false, []string{"anything", own, "nothing was done"}},
@@ -87,22 +87,23 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 			if !ok || refusal.Type() != c.refused || refusal.NonRetryable() == c.again {
 				t.Fatalf("refuse = %#v, want one of type %s, tried again: %t", err, c.refused, c.again)
 			}
-			for _, word := range c.words {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%q does not say %q", err, word)
+			for _, part := range c.parts {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q lacks %q", err, part)
 				}
 			}
 		})
 	}
 }
 
-// An activity whose argument hides the disruption would be done for anybody.
-func TestEveryActivitySaysItsDisruption(t *testing.T) {
+// If disruptionOf does not find the disruption in an activity's argument, any workflow can
+// run that activity.
+func TestEveryActivityNamesItsDisruption(t *testing.T) {
 	all := reflect.TypeFor[*activities.Activities]()
 	seen := 0
 	for method := range all.Methods() {
 		if method.Type.NumIn() != 3 || method.Type.In(1) != reflect.TypeFor[context.Context]() {
-			continue // it is none
+			continue // not an activity
 		}
 		seen++
 		if _, found := disruptionOf([]any{reflect.New(method.Type.In(2)).Elem().Interface()}); !found {
@@ -114,8 +115,8 @@ func TestEveryActivitySaysItsDisruption(t *testing.T) {
 	}
 }
 
-// What tells people is asked for by the notification's own workflow, see refuse.
-func TestEveryActivityOfANotificationSaysIt(t *testing.T) {
+// refuse allows the activities of a notification only to its own workflow.
+func TestEveryActivityOfANotificationNamesIt(t *testing.T) {
 	seen := 0
 	for method := range reflect.TypeFor[*notify.Activities]().Methods() {
 		seen++
@@ -128,7 +129,7 @@ func TestEveryActivityOfANotificationSaysIt(t *testing.T) {
 	}
 }
 
-func TestEveryActivityOfACronSaysIt(t *testing.T) {
+func TestEveryActivityOfACronNamesIt(t *testing.T) {
 	seen := 0
 	for method := range reflect.TypeFor[*crons.Activities]().Methods() {
 		seen++
@@ -141,7 +142,7 @@ func TestEveryActivityOfACronSaysIt(t *testing.T) {
 	}
 }
 
-// The SDK asks the interceptor for local activities, too.
+// The SDK also calls the interceptor for local activities.
 func TestActivitiesAreRefusedWhereverTheyRun(t *testing.T) {
 	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "u1"}
 	for _, local := range []bool{false, true} {

@@ -23,14 +23,14 @@ import (
 	"github.com/squall-chaos/squall/settings"
 )
 
-// Config is everything the worker can be told.
+// Config has the settings of the worker.
 type Config struct {
 	Temporal settings.Temporal `mapstructure:",squash"`
-	// TaskQueues says what the worker does: all, disruptions (all but probes) or probes.
+	// TaskQueues selects the work: all, disruptions (all but probes) or probes.
 	TaskQueues string `mapstructure:"task-queues"`
 	// ChaosNamespace is where chaos pods and records live.
 	ChaosNamespace string `mapstructure:"chaos-namespace"`
-	// SystemNamespace is where worker and bridge run.
+	// SystemNamespace is where the worker and the controller run.
 	SystemNamespace string `mapstructure:"system-namespace"`
 	// Image of the injector, and when to pull it.
 	Image           string `mapstructure:"injector-image"`
@@ -39,64 +39,65 @@ type Config struct {
 	PriorityClass string `mapstructure:"chaos-pod-priority-class"`
 	// ImagePullSecrets of the same pods, in ChaosNamespace.
 	ImagePullSecrets []string `mapstructure:"chaos-pod-image-pull-secrets"`
-	// NodeShare is how many of a node's pods, in percent, chaos pods may be.
+	// NodeShare is the highest percentage of a node's pods that may be chaos pods.
 	NodeShare int `mapstructure:"chaos-pods-per-node"`
-	// CPU that each of the same pods asks for, in processors.
+	// CPU is the request of each of the same pods, in processors.
 	CPU string `mapstructure:"chaos-pod-cpu"`
-	// SELinuxType of the same pods; empty for what the container runtime gives.
+	// SELinuxType of the same pods; empty for the container runtime's default.
 	SELinuxType string `mapstructure:"chaos-pod-selinux-type"`
-	// NodeTimeout is how long a cleaner, or a search of a node, may take from its pod's
-	// creation.
+	// NodeTimeout is the time limit of a cleaner, or of a search of a node, from the
+	// creation of its pod.
 	NodeTimeout time.Duration `mapstructure:"node-timeout"`
-	// AllowedHosts are never disturbed by a network disruption.
+	// AllowedHosts are never disrupted by a network disruption.
 	AllowedHosts []v1beta1.NetworkHost `mapstructure:"allowed-hosts"`
-	// NamespaceOptIn says what becomes of disruptions in namespaces without the label
-	// by which they agree: off, warn or enforce. Of the first two the worker does
-	// nothing; the API server warns.
+	// NamespaceOptIn is off, warn or enforce: the handling of disruptions in namespaces
+	// without the opt-in label. With warn the API server warns; the worker acts only with
+	// enforce.
 	NamespaceOptIn string `mapstructure:"namespace-opt-in"`
 	// ControlPlaneNodes lets nodes of the control plane be targets.
 	ControlPlaneNodes bool `mapstructure:"control-plane-nodes"`
-	// SafeMode says what becomes of disruptions of more than anybody named: off, warn or
-	// enforce. The thresholds are the shares, in percent, from which there are too many targets.
+	// SafeMode is off, warn or enforce: the handling of disruptions of more targets than
+	// their author may have meant. The thresholds are the highest allowed shares, in
+	// percent.
 	SafeMode                   string `mapstructure:"safe-mode"`
 	SafeModeNamespaceThreshold int    `mapstructure:"safe-mode-namespace-threshold"`
 	SafeModeClusterThreshold   int    `mapstructure:"safe-mode-cluster-threshold"`
-	// CloudRanges is the ConfigMap, as namespace/name, with what cloud providers
-	// publish of their addresses; empty means that there is none.
+	// CloudRanges is the ConfigMap, as namespace/name, with the documents in which cloud
+	// providers publish their addresses. Empty for none.
 	CloudRanges string `mapstructure:"cloud-ranges"`
-	// CloudRangesFetch lets the worker ask a provider that is not in it.
+	// CloudRangesFetch lets the worker download the document of a provider that is not in
+	// it.
 	CloudRangesFetch bool `mapstructure:"cloud-ranges-fetch"`
-	// ClientQPS is how many API calls a second the worker makes at most; below
-	// 0 there is no limit and API priority and fairness decides.
+	// ClientQPS is the highest number of API calls per second. Below 0 there is no limit,
+	// and API priority and fairness decides.
 	ClientQPS float32 `mapstructure:"client-qps"`
-	// Parallel is how many API calls one activity has under way at once.
+	// Parallel is the highest number of API calls that one activity has under way at once.
 	Parallel int `mapstructure:"parallel"`
-	// CordonsAtOnce is how many nodes of the cluster disruptions with podReplacement keep
-	// cordoned at once, all together.
+	// CordonsAtOnce is the highest number of the cluster's nodes that all disruptions with
+	// podReplacement together keep cordoned at once.
 	CordonsAtOnce int `mapstructure:"cordons-at-once"`
-	// ProbeHosts are whom probes may ask besides what belongs to the disruption's
-	// namespace: names, addresses and ranges.
+	// ProbeHosts are the names, addresses and ranges that probes may use, besides those of
+	// the disruption's namespace.
 	ProbeHosts []string `mapstructure:"probe-hosts"`
-	// ProbeRequests is how many questions of probes this worker asks in a second at
-	// most.
+	// ProbeRequests is the highest number of probe requests of this worker per second.
 	ProbeRequests int `mapstructure:"probe-requests-per-second"`
 	// ProbeExec lets probes run commands in targets.
 	ProbeExec bool `mapstructure:"probe-exec"`
 	// PrometheusAddress is the URL of the server that probes query; empty for none.
-	// PrometheusTokenFile holds a bearer token for it.
+	// PrometheusTokenFile has a bearer token for it.
 	PrometheusAddress   string `mapstructure:"prometheus-address"`
 	PrometheusTokenFile string `mapstructure:"prometheus-token-file"`
-	// PrometheusNamespaceLabel is the label of series that holds their namespace. A
-	// query reads only series of its probe's namespace; empty for all.
+	// PrometheusNamespaceLabel is the label of series that has their namespace. A query
+	// reads only series of its probe's namespace; if the label is empty, it reads all.
 	PrometheusNamespaceLabel string `mapstructure:"prometheus-namespace-label"`
-	// Notify says whom to tell of disruptions, and how.
+	// Notify has the receivers of notifications.
 	Notify notify.Settings `mapstructure:",squash"`
-	// SweepInterval is how often the cluster is searched for what no live
-	// disruption owns; 0 means never.
+	// SweepInterval is the time between two searches for leftovers of disruptions that no
+	// longer exist; 0 means never.
 	SweepInterval time.Duration    `mapstructure:"sweep-interval"`
 	HealthAddress string           `mapstructure:"health-address"`
 	Metrics       settings.Metrics `mapstructure:",squash"`
-	// Traces of what the worker does, which it sends nowhere unless told where.
+	// Traces of the worker's activities, which it sends only to a configured address.
 	Traces   settings.Traces `mapstructure:",squash"`
 	LogLevel string          `mapstructure:"log-level"`
 }
@@ -108,7 +109,7 @@ var program = settings.Program{
 	WithoutFlag: []string{"allowed-hosts", settings.SettingTracesHeaders},
 }
 
-// readConfig returns pflag.ErrHelp after it has written the help asked for to out.
+// readConfig returns pflag.ErrHelp after it has written the help to out.
 func readConfig(args []string, out io.Writer) (Config, error) {
 	var config Config
 	if err := program.Read(args, out, &config); err != nil {
@@ -201,7 +202,8 @@ func (c Config) check() error {
 	return err
 }
 
-// checkSwitches looks at what is off, warned about or enforced.
+// checkSwitches checks the settings with the values off, warn and enforce, and their
+// thresholds.
 func (c Config) checkSwitches() error {
 	for _, s := range []struct{ name, value string }{{"namespace-opt-in", c.NamespaceOptIn}, {"safe-mode", c.SafeMode}} {
 		if err := policy.CheckSwitch(s.value); err != nil {
@@ -221,7 +223,7 @@ func (c Config) checkSwitches() error {
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// checkProbes looks at the settings of probes.
+// checkProbes checks the settings of probes.
 func (c Config) checkProbes() error {
 	if c.ProbeRequests < 1 {
 		return fmt.Errorf("setting probe-requests-per-second %d: want at least 1", c.ProbeRequests)
@@ -245,7 +247,8 @@ func (c Config) checkProbes() error {
 	return nil
 }
 
-// cloudRanges is the ConfigMap of that setting; it has no name if there is none.
+// cloudRanges is the ConfigMap of the setting cloud-ranges; its name is empty if there is
+// none.
 func (c Config) cloudRanges() (types.NamespacedName, error) {
 	if c.CloudRanges == "" {
 		return types.NamespacedName{}, nil

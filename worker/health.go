@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// health answers the kubelet's probes: alive from the start, ready once the
-// worker polls. Beside it Prometheus finds the metrics.
+// health answers the kubelet's probes: alive from the start, ready once the worker polls. A
+// second server has the metrics for Prometheus.
 type health struct {
 	servers []*http.Server
 	polls   atomic.Bool
@@ -32,7 +32,7 @@ func serveHealth(c Config, metrics http.Handler, logger *zap.Logger) *health {
 	return h
 }
 
-// serve answers at address; at "0" nowhere.
+// serve serves handler at address; at "0" it does nothing.
 func (h *health) serve(address string, handler http.Handler, logger *zap.Logger) {
 	if address == "0" {
 		return
@@ -46,9 +46,8 @@ func (h *health) serve(address string, handler http.Handler, logger *zap.Logger)
 	}()
 }
 
-// newServer is one to which every pod of the cluster can connect: who sends or reads
-// slowly does not hold a connection for long. The kubelet and Prometheus take
-// milliseconds.
+// newServer is a server to which every pod of the cluster can connect. Its timeouts end
+// connections of slow clients. The kubelet and Prometheus need milliseconds.
 func newServer(address string, handler http.Handler) *http.Server {
 	return &http.Server{
 		Addr: address, Handler: handler, MaxHeaderBytes: 16 << 10,

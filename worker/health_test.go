@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
-// Whoever begins a request and does not go on is cut off, and keeps nobody else
-// from asking meanwhile.
+// The server ends the connection of a client that does not finish its request. Other
+// clients get answers meanwhile.
 func TestSlowConnectionsAreCutOff(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,23 +8,24 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// heartbeats lets every activity show that its worker lives, for as long as it
-// runs: by that it also learns that it is cancelled. How long an activity that
-// hangs may take is bounded by its other timeouts. slots, if there are any, bound how
-// many are carried out at once beside those that watch, which only wait.
+// heartbeats records heartbeats while an activity runs. They show that its worker lives,
+// and report a cancellation to the activity. The activity's other timeouts end one that
+// hangs. slots, if not nil, is the limit of concurrent activities, without those that only
+// watch.
 type heartbeats struct {
 	interceptor.WorkerInterceptorBase
 	gap   time.Duration
 	slots chan struct{}
 }
 
-// watcher is the activity that watches, and may do so for days; watcherGap its gap.
+// watcher is the activity that watches, possibly for days.
 const (
-	watcher    = "AwaitInjection"
+	watcher = "AwaitInjection"
+	// watcherGap is the time between its heartbeats.
 	watcherGap = 4 * time.Second
 )
 
-// InterceptActivity is called for each activity that is carried out.
+// InterceptActivity is called for each activity.
 func (h *heartbeats) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &beating{interceptor.ActivityInboundInterceptorBase{Next: next}, h}
 }

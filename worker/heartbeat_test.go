@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// However many activities call the API server, who only watches goes on, and a
-// cleaning finds a slot however many watch.
+// Watchers run however many activities call the API server, and a cleaning finds a slot
+// however many watchers run.
 func TestWatchersTakeNoSlots(t *testing.T) {
 	beating := &heartbeats{gap: time.Second, slots: make(chan struct{}, 1)}
 	begun, end := make(chan string, 10), make(chan struct{})

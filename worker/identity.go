@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// identify finds out which cluster the worker is of, see kube.Identity. While
-// nobody answers it says so and waits.
+// identify reads the identity of the worker's cluster, see kube.Identity. While the API
+// server does not answer, it logs that and waits.
 func identify(ctx context.Context, client kubernetes.Interface, logger *zap.Logger) (cluster types.UID, err error) {
 	err = retryUntilReachable(ctx, logger, func() (err error) {
 		cluster, err = kube.Identity(func(name string) (*corev1.Namespace, error) {

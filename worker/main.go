@@ -1,5 +1,5 @@
-// Program worker runs the workflows and activities of disruptions: it polls Temporal for workflows and
-// activities and does what they say. Any number of replicas may run.
+// Program worker runs the workflows and activities of disruptions, which it polls from
+// Temporal. Any number of replicas may run.
 package main
 
 import (
@@ -44,12 +44,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	told, err := newTelemetry(config, logger)
+	telemetry, err := newTelemetry(config, logger)
 	if err != nil {
 		return err
 	}
-	defer told.tracing.Close()
-	health := serveHealth(config, told.page, logger)
+	defer telemetry.tracing.Close()
+	health := serveHealth(config, telemetry.page, logger)
 	defer health.close()
 	if err := awaitRights(ctx, acts.Kube, config, logger); err != nil {
 		return err
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	temporal, err := dial(ctx, config, told.extend, logger)
+	temporal, err := dial(ctx, config, telemetry.extend, logger)
 	if err != nil {
 		return err
 	}
@@ -83,13 +83,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("task queues", config.TaskQueues), zap.String("image", config.Image))
 	<-polling.Done()
 	if ctx.Err() != nil {
-		return nil // asked to end
+		return nil // a signal asked for the end
 	}
 	return fmt.Errorf("poll temporal at %s: %w", config.Temporal.Address, connect.Advise(context.Cause(polling)))
 }
 
-// watch begins the worker's watches and waits until they have seen what there is. A
-// worker for probes has only that of records.
+// watch starts the worker's watches and waits until they have listed everything. A worker
+// for probes has only the watch on records.
 func watch(ctx context.Context, acts *activities.Activities) error {
 	go acts.Targets.Watch.Run(ctx)
 	if acts.ChaosPods == nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/squall-chaos/squall/activities/metric"
 )
 
-// newMetrics returns what Temporal's SDK and the activities count with, and
-// the page that shows it to Prometheus. The counters of the activities are there from
-// the start, as 0, with their sentences and without the SDK's labels.
+// newMetrics returns the metrics handler of Temporal's SDK and the activities, and the page
+// that shows the metrics to Prometheus. The activities' counters are on the page from the
+// start, as 0, with their help texts and without the SDK's labels.
 func newMetrics(logger *zap.Logger, counters []metric.Counter) (client.MetricsHandler, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -39,15 +39,15 @@ func newMetrics(logger *zap.Logger, counters []metric.Counter) (client.MetricsHa
 	return own, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
 }
 
-// ownCounters counts what the activities count by itself, and leaves the rest to
-// the SDK's handler.
+// ownCounters counts the activities' counters itself, and leaves the rest to the SDK's
+// handler.
 type ownCounters struct {
 	client.MetricsHandler
 	vectors map[string]vector
 	tags    map[string]string
 }
 
-// vector is a number of the activities, in parts by its label, if it has one.
+// vector is a counter of the activities, with a label if it has one.
 type vector struct {
 	*prometheus.CounterVec
 	label string
@@ -69,7 +69,7 @@ func newVector(registry prometheus.Registerer, c metric.Counter) vector {
 	return v
 }
 
-// WithTags is part of the handler; the last one given for a label counts.
+// WithTags is part of the handler. The last value of a tag counts.
 func (o ownCounters) WithTags(tags map[string]string) client.MetricsHandler {
 	all := maps.Clone(o.tags)
 	if all == nil {

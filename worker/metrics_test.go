@@ -11,9 +11,9 @@ import (
 	"github.com/squall-chaos/squall/activities/metric"
 )
 
-// Every number of the activities is on the page before anything was counted:
-// Prometheus takes the first value that it sees for where a number began, and an
-// alert would miss the first disruption that is stuck.
+// Every counter of the activities is on the page before its first count. Prometheus takes
+// the first value that it sees as the start, so an alert would miss the first stuck
+// disruption.
 func TestNumbersAreShownFromTheStart(t *testing.T) {
 	_, page, err := newMetrics(zap.NewNop(), metric.All())
 	if err != nil {
@@ -42,7 +42,7 @@ func TestNumbersAreShownFromTheStart(t *testing.T) {
 	}
 }
 
-// What activities count is not split by the SDK's labels, and what the SDK counts is.
+// The activities' counters have no labels of the SDK; the SDK's counters have them.
 func TestNumbersOfActivitiesAndOfTheSDK(t *testing.T) {
 	handler, page, err := newMetrics(zap.NewNop(), metric.All())
 	if err != nil {
@@ -65,7 +65,7 @@ func TestNumbersOfActivitiesAndOfTheSDK(t *testing.T) {
 	}
 }
 
-// shown is what Prometheus reads of a page.
+// shown is the text of a page, as Prometheus reads it.
 func shown(t *testing.T, page http.Handler) string {
 	t.Helper()
 	answer := httptest.NewRecorder()

@@ -22,10 +22,9 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Values of the setting task-queues. Probes are written by tenants: they reach many
-// addresses, and cost memory and processor time. In a cluster another Deployment asks
-// them than the one that cleans up, with fewer rights. Outside of one, as in tests, a
-// worker does both.
+// The values of the setting task-queues. Tenants write probes, which reach many addresses
+// and cost memory and processor time. So in a cluster a Deployment with fewer rights asks
+// them, and not the one that cleans up. A worker outside a cluster, as in tests, does both.
 const (
 	queuesAll         = "all"
 	queuesDisruptions = "disruptions"
@@ -54,8 +53,8 @@ func (c Config) checkTaskQueues() error {
 	return fmt.Errorf("setting task-queues %q: want one of %s", c.TaskQueues, strings.Join(known, ", "))
 }
 
-// counters are what a worker of these settings counts. A page that shows a number of
-// another program as 0 would hide from alerts that this program is absent.
+// counters are the counters of a worker with these settings. A page that shows another
+// program's counter as 0 would hide from alerts that this program is absent.
 func (c Config) counters() []metric.Counter {
 	if c.TaskQueues == queuesProbes {
 		return []metric.Counter{metric.ProbeAnswers, metric.ProbeWaits, metric.EventsLost}
@@ -63,7 +62,7 @@ func (c Config) counters() []metric.Counter {
 	return metric.All()
 }
 
-// taskQueues are those that the settings say.
+// taskQueues are the task queues of these settings.
 func (c Config) taskQueues(acts *activities.Activities, temporal client.Client, cluster types.UID) (queues []taskQueue) {
 	if c.TaskQueues != queuesProbes {
 		queues = disruptionQueues(acts, newSweep(acts, temporal, cluster), newRuns(acts, temporal), cluster)
@@ -74,7 +73,7 @@ func (c Config) taskQueues(acts *activities.Activities, temporal client.Client, 
 	return queues
 }
 
-// probeQueue is the queue of probers, who do nothing else.
+// probeQueue is the queue whose only activity is AskProbes.
 func probeQueue(acts *activities.Activities, cluster types.UID) taskQueue {
 	return taskQueue{
 		name: contract.ProbeTaskQueue,
@@ -82,8 +81,8 @@ func probeQueue(acts *activities.Activities, cluster types.UID) taskQueue {
 			MaxConcurrentActivityExecutionSize: manySlots,
 			DisableWorkflowWorker:              true,
 			Interceptors:                       []interceptor.WorkerInterceptor{&belongings{cluster: cluster}},
-			// Probers heartbeat themselves, with what the next one goes on with,
-			// and by that learn that their phase is over.
+			// AskProbes records its own heartbeats, with the state for the next attempt.
+			// They also report to it that its phase is over.
 			MaxHeartbeatThrottleInterval: time.Second,
 		},
 		register: func(r worker.Registry) {
@@ -92,8 +91,8 @@ func probeQueue(acts *activities.Activities, cluster types.UID) taskQueue {
 	}
 }
 
-// probingActivities can ask probes and do nothing else: they watch the records of
-// targets, and neither chaos pods nor policies, nor do they count the cluster's pods.
+// probingActivities can only ask probes: they watch the records of targets, but not chaos
+// pods or policies, and do not count the cluster's pods.
 func (c Config) probingActivities(at reached) *activities.Activities {
 	return &activities.Activities{
 		Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, Targets: at.records, Namespace: c.ChaosNamespace,
@@ -101,7 +100,7 @@ func (c Config) probingActivities(at reached) *activities.Activities {
 	}
 }
 
-// prober asks probes, as far as the settings allow it.
+// prober asks the probes that the settings allow.
 func (c Config) prober(kube kubernetes.Interface, config *rest.Config) *steadystate.Prober {
 	p := &steadystate.Prober{Kube: kube, APIServer: config.Host, Version: version(), Hosts: c.ProbeHosts, Rate: probe.NewRate(c.ProbeRequests)}
 	if c.ProbeExec {

@@ -16,7 +16,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// registered notes the activities and workflows that a task queue has.
+// registered records the activities and workflows of a task queue.
 type registered struct {
 	worker.Registry
 	activities, workflows []string
@@ -33,7 +33,7 @@ func (r *registered) RegisterWorkflowWithOptions(_ any, o workflow.RegisterOptio
 	r.workflows = append(r.workflows, o.Name)
 }
 
-// Finding N12: the worker that cleans up polls no queue of probes, and the one that asks
+// Finding N12: the worker that cleans up polls no queue of probes, and the worker that asks
 // probes can do nothing else.
 func TestProbesAreAskedByAnotherWorker(t *testing.T) {
 	t.Setenv("KUBECONFIG", write(t, "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n"+
@@ -81,18 +81,18 @@ func TestProbesAreAskedByAnotherWorker(t *testing.T) {
 
 func TestTaskQueuesThatAreNone(t *testing.T) {
 	_, err := readConfig([]string{"--task-queues", "sweeps"}, io.Discard)
-	wantWords(t, err, `setting task-queues "sweeps"`, "all, disruptions, probes")
+	wantParts(t, err, `setting task-queues "sweeps"`, "all, disruptions, probes")
 }
 
-// An alert takes a page without the numbers of the worker for a worker that is absent.
+// An alert notices an absent worker by its missing counters.
 func TestThePageOfProbesHasNoNumberOfTheWorker(t *testing.T) {
 	c := Config{TaskQueues: queuesProbes, Traces: settings.Traces{Sampling: 1}}
-	told, err := newTelemetry(c, zap.NewNop())
+	telemetry, err := newTelemetry(c, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer told.tracing.Close()
-	text := shown(t, told.page)
+	defer telemetry.tracing.Close()
+	text := shown(t, telemetry.page)
 	if !strings.Contains(text, "squall_probe_answers_total") || strings.Contains(text, "squall_stuck_total") {
 		t.Errorf("the page of probes:\n%s\nwant squall_probe_answers_total on it, and not squall_stuck_total", text)
 	}

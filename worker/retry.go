@@ -7,12 +7,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// tryPause is between two tries to reach Temporal or the cluster.
-const tryPause = 2 * time.Second
+// retryPause is the time between two attempts to reach Temporal or the cluster.
+const retryPause = 2 * time.Second
 
-// retryUntilReachable tries until it succeeds, fails in a way that only a person can
-// mend, or ctx ends. A worker that ended instead while somebody is away would
-// be started again ever more rarely, and be late when they are back.
+// retryUntilReachable retries until try succeeds, ctx ends, or a person has to fix the
+// error: away is false. It does not end the worker while Temporal or the API server is
+// unreachable: Kubernetes would restart the worker with ever longer pauses.
 func retryUntilReachable(ctx context.Context, logger *zap.Logger, try func() error, away func(error) bool) error {
 	for {
 		err := try()
@@ -23,7 +23,7 @@ func retryUntilReachable(ctx context.Context, logger *zap.Logger, try func() err
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(tryPause):
+		case <-time.After(retryPause):
 		}
 	}
 }

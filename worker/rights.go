@@ -16,9 +16,9 @@ import (
 	"github.com/squall-chaos/squall/deploy"
 )
 
-// awaitRights asks the cluster whether the worker may do what it will have to.
-// What is forbidden would otherwise show in the middle of a disruption. While
-// nobody answers it says so and waits.
+// awaitRights asks the cluster whether the worker has the rights that it needs. Otherwise a
+// missing right would show up in the middle of a disruption. While the API server does not
+// answer, it logs that and waits.
 func awaitRights(ctx context.Context, kube kubernetes.Interface, config Config, logger *zap.Logger) error {
 	return retryUntilReachable(ctx, logger, func() error { return checkRights(ctx, kube, config) }, func(err error) bool {
 		return !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) && !errors.Is(err, errForbidden)
@@ -28,8 +28,8 @@ func awaitRights(ctx context.Context, kube kubernetes.Interface, config Config, 
 // errForbidden means that the worker lacks rights in the cluster.
 var errForbidden = errors.New("the cluster does not let the worker")
 
-// checkRights names everything that deploy gives the worker for its settings and that
-// is missing.
+// checkRights names the missing ones of the rights that deploy grants a worker with these
+// settings.
 func checkRights(ctx context.Context, kube kubernetes.Interface, config Config) error {
 	base := "it needs the rights that deploy/rbac.yaml gives the service account " + config.account() + ": kubectl apply -k deploy"
 	if err := checkThese(ctx, kube, config, base, func() ([]deploy.Right, error) { return deploy.Rights(config.account()) }); err != nil {
@@ -42,8 +42,8 @@ func checkRights(ctx context.Context, kube kubernetes.Interface, config Config) 
 		"namespace-opt-in=enforce needs deploy/"+deploy.ComponentOfOptIn+" in the kustomization, or namespaceOptIn: enforce in the chart's values", deploy.RightsOfOptIn)
 }
 
-// checkThese names those of the rights that are missing, and the way to them.
-func checkThese(ctx context.Context, kube kubernetes.Interface, config Config, wayOut string, of func() ([]deploy.Right, error)) error {
+// checkThese names the missing ones of these rights, and how to grant them.
+func checkThese(ctx context.Context, kube kubernetes.Interface, config Config, hint string, of func() ([]deploy.Right, error)) error {
 	rights, err := of()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func checkThese(ctx context.Context, kube kubernetes.Interface, config Config, w
 	var missing []string
 	for _, r := range rights {
 		if r.Namespace != "" {
-			r.Namespace = config.ChaosNamespace // by whatever name
+			r.Namespace = config.ChaosNamespace // deploy has the default name of the namespace
 		}
 		review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -69,5 +69,5 @@ func checkThese(ctx context.Context, kube kubernetes.Interface, config Config, w
 		return nil
 	}
 	return fmt.Errorf("%w %s; %s, and see with kubectl auth can-i --list --as=system:serviceaccount:%s:%s -n %s",
-		errForbidden, strings.Join(missing, ", "), wayOut, config.SystemNamespace, config.account(), config.ChaosNamespace)
+		errForbidden, strings.Join(missing, ", "), hint, config.SystemNamespace, config.account(), config.ChaosNamespace)
 }

@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// scheduleRetry is the pause after a try to write the schedule failed.
+	// scheduleRetry is the pause after a failed write of the schedule.
 	scheduleRetry = 30 * time.Second
-	// scheduleLook is how often somebody looks that it is still there.
+	// scheduleLook is the time between two checks that the schedule exists.
 	scheduleLook = time.Hour
 )
 
 // scheduleKeeper keeps the schedule of the sweep in line with the settings.
 type scheduleKeeper struct {
 	schedules client.ScheduleClient
-	// every is how often it sweeps, look how often the schedule is looked at.
+	// every is the time between two sweeps, look the time between two checks of the
+	// schedule.
 	every, look time.Duration
 	cluster     types.UID
 	logger      *zap.Logger
 }
 
-// keep tries until the schedule is as it should be, and looks now and then whether it
-// still is: whoever may write to Temporal could take this net away. Disruptions are
-// carried out without it. The error says that the schedule is another cluster's, which
-// no try will change.
+// keep retries until the schedule matches the settings. It then checks the schedule every
+// look: any client of Temporal could delete it. Disruptions run without it. keep returns an
+// error only if the schedule belongs to another cluster, which no retry would change.
 func (k scheduleKeeper) keep(ctx context.Context) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -61,17 +61,17 @@ func (k scheduleKeeper) keep(ctx context.Context) error {
 	}
 }
 
-// keepOr is keep, whose error is fatal.
+// keepOr calls fatal with the error of keep.
 func (k scheduleKeeper) keepOr(ctx context.Context, fatal func(error)) {
 	if err := k.keep(ctx); err != nil {
 		fatal(err)
 	}
 }
 
-// ensureSchedule makes the sweep run that often; 0 means not at all. Several
-// workers may do it at once, and again at each start. That somebody paused the
-// schedule, and why, stays as it is. The schedule says which cluster's it is, so
-// that a second one with the same Temporal namespace is noticed: start.ErrOtherCluster.
+// ensureSchedule makes the sweep run at this interval; 0 deletes the schedule. Several
+// workers may call it at once, and again at each start. It keeps the pause of a schedule,
+// and its reason. The schedule's memo has the identity of its cluster. A worker of a second
+// cluster in the same Temporal namespace gets start.ErrOtherCluster.
 func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every time.Duration, cluster types.UID) error {
 	handle := schedules.GetHandle(ctx, contract.SweepSchedule)
 	if every == 0 {
@@ -95,7 +95,7 @@ func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every 
 		ID: contract.SweepSchedule, Spec: spec,
 		Action:  action,
 		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
-		// A sweep that was missed is made up for by the next one.
+		// The next sweep makes up for a missed one.
 		CatchupWindow: time.Minute,
 	})
 	if !errors.Is(err, temporal.ErrScheduleAlreadyRunning) {

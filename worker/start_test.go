@@ -36,8 +36,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// What the real Temporal lacks is said when the worker starts, with the way to mend it.
-func TestWorkerSaysWhatTemporalLacks(t *testing.T) {
+// The worker's start fails if the real Temporal lacks something, and the error names the
+// fix.
+func TestWorkerNamesWhatTemporalLacks(t *testing.T) {
 	server := temporalserver.New(t).Start()
 	operator := server.Dial("default")
 	try := func(namespace string) error {
@@ -51,12 +52,12 @@ func TestWorkerSaysWhatTemporalLacks(t *testing.T) {
 		t.Fatalf("with everything in place: %v", err)
 	}
 	t.Run("the namespace", func(t *testing.T) {
-		wantWords(t, try("nowhere"), "nowhere", "temporal operator namespace create --namespace nowhere", "SQUALL_TEMPORAL_NAMESPACE")
+		wantParts(t, try("nowhere"), "nowhere", "temporal operator namespace create --namespace nowhere", "SQUALL_TEMPORAL_NAMESPACE")
 	})
 
 	namespace(t, operator, "bare")
 	t.Run("search attributes", func(t *testing.T) {
-		wantWords(t, try("bare"), "search-attribute create --namespace bare", "--name SquallEnding --type Keyword", "--name SquallVerdict --type Keyword",
+		wantParts(t, try("bare"), "search-attribute create --namespace bare", "--name SquallEnding --type Keyword", "--name SquallVerdict --type Keyword",
 			"--name SquallKinds --type KeywordList", "--name SquallNamespace --type Keyword", "--name SquallPhase --type Keyword",
 			"--name SquallStuck --type Bool", "--name SquallTargets --type Int")
 	})
@@ -70,14 +71,14 @@ func TestWorkerSaysWhatTemporalLacks(t *testing.T) {
 	add(map[string]enums.IndexedValueType{"SquallTargets": enums.INDEXED_VALUE_TYPE_KEYWORD})
 	t.Run("one of the right type", func(t *testing.T) {
 		eventually(t, "the server knows the attribute", func() bool { return strings.Contains(fmt.Sprint(try("bare")), "another type") })
-		wantWords(t, try("bare"), "SquallTargets is Keyword and must be Int", "search-attribute remove")
+		wantParts(t, try("bare"), "SquallTargets is Keyword and must be Int", "search-attribute remove")
 	})
 }
 
-// An answer that we may not, of a server that checks rights, says which
-// credentials to mend. The tiny server stands for one with an authorizer; what
-// the real one answers otherwise is tested above.
-func TestWorkerSaysThatItLacksRights(t *testing.T) {
+// If Temporal refuses a request for a missing right, the error names the credentials to
+// check. A small fake server acts as one with an authorizer; the test above has the other
+// answers of the real one.
+func TestWorkerReportsMissingTemporalRights(t *testing.T) {
 	for name, denies := range map[string]string{
 		"a wrong API key":      "/GetSystemInfo",
 		"no right to read":     "/ListSearchAttributes",
@@ -88,15 +89,15 @@ func TestWorkerSaysThatItLacksRights(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				_, err := dial(ctx, Config{Temporal: settings.Temporal{Address: denying(t, denies, code), Namespace: "prod"}}, nil, zap.NewNop())
-				wantWords(t, err, "Request unauthorized", "namespace prod", "SQUALL_TEMPORAL_API_KEY", "SQUALL_TEMPORAL_TLS_CERT", "squall-temporal")
+				wantParts(t, err, "Request unauthorized", "namespace prod", "SQUALL_TEMPORAL_API_KEY", "SQUALL_TEMPORAL_TLS_CERT", "squall-temporal")
 			})
 		}
 	}
 }
 
-// The cluster's own authorizer is asked about a service account with no rights
-// at all, and then with those of deploy/rbac.yaml.
-func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
+// The cluster's own authorizer decides, first for a service account without rights and then
+// for one with those of deploy/rbac.yaml.
+func TestWorkerNamesMissingClusterRights(t *testing.T) {
 	config := apiserver.Start(t)
 	admin := clientOf(t, config)
 	config.Impersonate = rest.ImpersonationConfig{
@@ -105,13 +106,13 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 	worker := clientOf(t, config)
 	settings := Config{ChaosNamespace: "squall-chaos"}
 	ask := func() error { return awaitRights(t.Context(), worker, settings, zap.NewNop()) }
-	wantWords(t, ask(), "list pods everywhere", "create pods in squall-chaos", "update disruptions/status everywhere", "get pods/log in squall-chaos",
+	wantParts(t, ask(), "list pods everywhere", "create pods in squall-chaos", "update disruptions/status everywhere", "get pods/log in squall-chaos",
 		"deploy/rbac.yaml", "kubectl apply -k deploy")
 	install(t, admin)
 	eventually(t, "the rights of deploy/rbac.yaml are enough", func() bool { return ask() == nil })
 	wantRightsOfProbes(t, config)
 	settings.NamespaceOptIn = policy.SwitchEnforce
-	wantWords(t, ask(), "get namespaces everywhere", "namespace-opt-in=enforce needs deploy/components/namespace-opt-in-enforce")
+	wantParts(t, ask(), "get namespaces everywhere", "namespace-opt-in=enforce needs deploy/components/namespace-opt-in-enforce")
 	settings.NamespaceOptIn = policy.SwitchWarn
 	err := admin.RbacV1().Roles("squall-chaos").Delete(t.Context(), "squall-worker", metav1.DeleteOptions{})
 	if err != nil {
@@ -123,7 +124,7 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 	})
 }
 
-// wantRightsOfProbes wants that a worker that only asks probes needs the rights of
+// wantRightsOfProbes wants a worker that only asks probes to need the rights of
 // squall-probes and no others.
 func wantRightsOfProbes(t *testing.T, config *rest.Config) {
 	t.Helper()
@@ -134,24 +135,24 @@ func wantRightsOfProbes(t *testing.T, config *rest.Config) {
 		return awaitRights(t.Context(), probes, Config{ChaosNamespace: "squall-chaos", NamespaceOptIn: policy.SwitchEnforce, TaskQueues: queues}, zap.NewNop())
 	}
 	eventually(t, "the rights of squall-probes are enough", func() bool { return ask(queuesProbes) == nil })
-	wantWords(t, ask(queuesDisruptions), "create pods in squall-chaos", "update disruptions/status everywhere", "service account squall-worker")
+	wantParts(t, ask(queuesDisruptions), "create pods in squall-chaos", "update disruptions/status everywhere", "service account squall-worker")
 }
 
-// rule T8: a worker that starts while Temporal is away waits for it.
+// rule T8: a worker that starts while Temporal is unreachable waits for it.
 func TestWorkerWaitsForTemporal(t *testing.T) {
 	server := temporalserver.New(t)
-	said, lines := observer.New(zap.WarnLevel)
+	logged, lines := observer.New(zap.WarnLevel)
 	done := make(chan error, 1)
 	go func() {
-		c, err := dial(t.Context(), Config{Temporal: settings.Temporal{Address: server.Address, Namespace: "default"}}, nil, zap.New(said))
+		c, err := dial(t.Context(), Config{Temporal: settings.Temporal{Address: server.Address, Namespace: "default"}}, nil, zap.New(logged))
 		if err == nil {
 			c.Close()
 		}
 		done <- err
 	}()
 	eventually(t, "it says so", func() bool { return lines.Len() > 0 })
-	if words := fmt.Sprint(lines.All()[0].ContextMap()["error"]); !strings.Contains(words, server.Address) || !strings.Contains(words, "nothing listens there") {
-		t.Errorf("it says %q, want the address and what to do", words)
+	if text := fmt.Sprint(lines.All()[0].ContextMap()["error"]); !strings.Contains(text, server.Address) || !strings.Contains(text, "nothing listens there") {
+		t.Errorf("it logs %q, want the address and what to do", text)
 	}
 	server.Start()
 	if err := <-done; err != nil {
@@ -168,7 +169,7 @@ func clientOf(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return kube
 }
 
-// install creates the namespaces and what deploy/rbac.yaml says of the worker.
+// install creates the namespaces and the worker's objects of deploy/rbac.yaml.
 func install(t *testing.T, kube kubernetes.Interface) {
 	t.Helper()
 	content, err := os.ReadFile("../deploy/rbac.yaml")
@@ -202,8 +203,7 @@ func install(t *testing.T, kube kubernetes.Interface) {
 	}
 }
 
-// denying is a Temporal that refuses one method, knows no search attribute to
-// be missing, and has nothing else.
+// denying is a fake Temporal that refuses one method and has all search attributes.
 func denying(t *testing.T, denied string, code codes.Code) (address string) {
 	t.Helper()
 	g := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -232,7 +232,7 @@ func (complete) ListSearchAttributes(context.Context, *operatorservice.ListSearc
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: start.SearchAttributes}, nil
 }
 
-// namespace makes one without search attributes.
+// namespace creates a Temporal namespace without search attributes.
 func namespace(t *testing.T, c client.Client, name string) {
 	t.Helper()
 	_, err := c.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
@@ -247,11 +247,11 @@ func namespace(t *testing.T, c client.Client, name string) {
 	})
 }
 
-func wantWords(t *testing.T, err error, words ...string) {
+func wantParts(t *testing.T, err error, parts ...string) {
 	t.Helper()
-	for _, word := range words {
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("error = %v\nwant it to say %q", err, word)
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error = %v\nwant %q in it", err, part)
 		}
 	}
 }

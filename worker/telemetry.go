@@ -9,23 +9,22 @@ import (
 	"github.com/squall-chaos/squall/workflows/traces"
 )
 
-// telemetry is what the worker tells of itself: a page of metrics, and traces if
-// somebody wants them.
+// telemetry has the worker's page of metrics, and its traces if they are configured.
 type telemetry struct {
 	page    http.Handler
 	metrics client.MetricsHandler
 	tracing *traces.Tracing
 }
 
-func newTelemetry(c Config, logger *zap.Logger) (told telemetry, err error) {
-	if told.metrics, told.page, err = newMetrics(logger, c.counters()); err != nil {
-		return told, err
+func newTelemetry(c Config, logger *zap.Logger) (t telemetry, err error) {
+	if t.metrics, t.page, err = newMetrics(logger, c.counters()); err != nil {
+		return t, err
 	}
-	told.tracing, err = traces.New(c.account(), c.Traces, logger)
-	return told, err
+	t.tracing, err = traces.New(c.account(), c.Traces, logger)
+	return t, err
 }
 
-// extend has a client of Temporal tell what it does.
+// extend adds metrics and traces to the options of a Temporal client.
 func (t telemetry) extend(o *client.Options) {
 	o.MetricsHandler = t.metrics
 	t.tracing.Extend(o)

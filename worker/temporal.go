@@ -18,11 +18,11 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// checkTimeout bounds the checks; each call takes milliseconds.
+// checkTimeout is the time limit of all checks; each call takes milliseconds.
 const checkTimeout = 10 * time.Second
 
-// dial connects to a Temporal that has what a workflow needs. While nobody
-// answers it says so and waits. extend may be nil.
+// dial connects to Temporal and checks that it has what workflows need. While Temporal does
+// not answer, dial logs that and waits. extend may be nil.
 func dial(ctx context.Context, c Config, extend func(*client.Options), logger *zap.Logger) (temporal client.Client, err error) {
 	to := c.Temporal.Connect()
 	to.Extend = extend
@@ -41,8 +41,8 @@ func dial(ctx context.Context, c Config, extend func(*client.Options), logger *z
 	return temporal, err
 }
 
-// check finds out at the start what would otherwise fail in the middle of a
-// disruption, and says how to mend it.
+// check finds at the start what would otherwise fail in the middle of a disruption. Its
+// errors name the fix.
 func check(ctx context.Context, temporal client.Client, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -52,7 +52,8 @@ func check(ctx context.Context, temporal client.Client, namespace string) error 
 	return checkMayWork(ctx, temporal, namespace)
 }
 
-// checkSearchAttributes says exactly what Temporal lacks, and how to add it.
+// checkSearchAttributes names the missing search attributes, and the command that adds
+// them.
 func checkSearchAttributes(ctx context.Context, temporal client.Client, namespace string) error {
 	there, err := temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
@@ -80,9 +81,9 @@ func checkSearchAttributes(ctx context.Context, temporal client.Client, namespac
 	return nil
 }
 
-// checkMayWork asks for something that only a worker may do and that has no
-// effect: a heartbeat of no activity. Refused for want of a right means that
-// tasks could not be polled either, which the SDK would only log, for ever.
+// checkMayWork sends a request that only a worker may send and that has no effect: a
+// heartbeat of no activity. If Temporal refuses it for a missing right, it would also
+// refuse polls, which the SDK only logs.
 func checkMayWork(ctx context.Context, temporal client.Client, namespace string) error {
 	_, err := temporal.WorkflowService().RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: namespace})
 	if connect.Refused(err) {

@@ -31,7 +31,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// taskQueue is one that the worker polls, and what it carries out for it.
+// taskQueue is a queue that the worker polls, with its workflows and activities.
 type taskQueue struct {
 	name     string
 	options  worker.Options
@@ -39,16 +39,16 @@ type taskQueue struct {
 }
 
 const (
-	// manySlots are enough for what keeps its slot for as long as it watches or asks.
+	// manySlots are enough for activities that only wait most of the time.
 	manySlots = 10000
-	// busySlots are for what calls the API server again and again.
+	// busySlots is the limit for activities that call the API server all the time.
 	busySlots = 200
 )
 
-// disruptionQueues are all but that of probes. Who watches an injection is on the
-// workflows' queue, as Temporal hands out with the answer to a workflow's task what is
-// on its own, and takes none of the slots of a cleaning. Notifications, which wait for
-// others, have a queue of their own.
+// disruptionQueues are all queues except that of probes. The activity that watches an
+// injection is on the workflows' queue: Temporal can return it together with the answer to
+// a workflow task of the same queue. It takes no slot from a cleaning. Notifications wait
+// for other servers, so they have a queue of their own.
 func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, runs *crons.Activities, cluster types.UID) []taskQueue {
 	own := &belongings{cluster: cluster}
 	return []taskQueue{
@@ -86,8 +86,8 @@ func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, ru
 	}
 }
 
-// notifications is the queue of those who tell people. Few at once are enough: each
-// takes no longer than an attempt.
+// notifications is the queue of notifications. Few at once are enough, as each attempt is
+// short.
 func notifications(acts *activities.Activities, own *belongings) taskQueue {
 	return taskQueue{
 		name: contract.NotificationTaskQueue,
@@ -103,12 +103,12 @@ func notifications(acts *activities.Activities, own *belongings) taskQueue {
 	}
 }
 
-// cachedWorkflows is how many of the workflows that wait are kept in memory, as
-// goroutines; what happens to another one costs the reading of its history.
+// cachedWorkflows is the number of waiting workflows that stay in memory, as goroutines.
+// For another workflow the worker first reads its history.
 const cachedWorkflows = 500
 
-// poll returns a worker that polls q once it is started. fatal is told why it
-// will never poll again.
+// poll returns a worker that polls q once it is started. It calls fatal with the reason
+// when it stops for good.
 func (q taskQueue) poll(temporal client.Client, fatal func(error)) worker.Worker {
 	worker.SetStickyWorkflowCacheSize(cachedWorkflows)
 	options := q.options
@@ -118,8 +118,7 @@ func (q taskQueue) poll(temporal client.Client, fatal func(error)) worker.Worker
 	return w
 }
 
-// newSweep are the activities of a sweep, which work on what those of
-// disruptions work on.
+// newSweep are the activities of a sweep, with the clients of the disruptions' activities.
 func newSweep(acts *activities.Activities, temporal client.Client, cluster types.UID) *orphans.Activities {
 	return &orphans.Activities{
 		Kube: acts.Kube, Disruptions: acts.Disruptions, Temporal: temporal, Cluster: cluster, Builder: acts.Builder, Parallel: acts.Parallel,
@@ -131,9 +130,10 @@ func newRuns(acts *activities.Activities, temporal client.Client) *crons.Activit
 	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Events: activities.Events(acts.Kube), Temporal: temporal}
 }
 
-// reached is the cluster, and what programs keep there.
+// reached are the clients of the cluster, and the stores of Squall's objects.
 type reached struct {
-	// config is for what needs JSON, fast for what Kubernetes has in protobuf.
+	// config is for resources that need JSON, fast for those that Kubernetes has in
+	// protobuf.
 	config, fast *rest.Config
 	kube         kubernetes.Interface
 	clock        *kube.Clock
@@ -208,7 +208,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 	return all, nil
 }
 
-// safeMode judges as the settings say; nil if nobody does.
+// safeMode has the settings of safe mode; nil if it is off.
 func (c Config) safeMode(config *rest.Config) (*activities.SafeMode, error) {
 	if c.SafeMode == policy.SwitchOff {
 		return nil, nil
@@ -220,7 +220,7 @@ func (c Config) safeMode(config *rest.Config) (*activities.SafeMode, error) {
 	}, err
 }
 
-// version is that of the module, for the user agent of probes.
+// version is the module's version, for the user agent of probes.
 func version() string {
 	if build, known := debug.ReadBuildInfo(); known && build.Main.Version != "" {
 		return build.Main.Version

@@ -146,7 +146,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
-	in.Told = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
+	in.ShownLater = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
 		return
@@ -159,7 +159,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	}
 	d.Runs++
 	d.noteAdded(chosen)
-	if in.Told {
+	if in.ShownLater {
 		d.unreported = &chosen
 	}
 	d.begin(ctx, in.Known, chosen)

@@ -146,7 +146,7 @@ func startNotification(ctx workflow.Context, in NotificationInput) workflow.Chil
 		WorkflowID: contract.NotificationWorkflowID(n.Object, n.ID), TaskQueue: contract.NotificationTaskQueue,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
-		StaticSummary:         shown(fmt.Sprintf("%s: %s of %s %s/%s", n.Type, n.Reason, n.What(), n.Object.Namespace, n.Object.Name)),
+		StaticSummary:         shown(fmt.Sprintf("%s: %s of %s %s/%s", n.Type, n.Reason, n.ObjectWord(), n.Object.Namespace, n.Object.Name)),
 	}), contract.NotificationWorkflowType, in)
 }
 

@@ -106,7 +106,7 @@ func (d *disruption) returnTargets(ctx workflow.Context) {
 	for last := 0; ; {
 		d.Observed = nil
 		skip := d.skipsRecovery()
-		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, Hurried: skip}
+		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, SkipRecovery: skip}
 		var ended activities.EndOperationsResult
 		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "end the operations on the targets"), a.EndOperations, in, &ended); err != nil {
 			d.Operations.NotInService = []string{cause(err)}

@@ -55,7 +55,7 @@ func (p *prober) ask(ctx workflow.Context) {
 				in.Idle = workflow.Now(ctx).Sub(lastAlive)
 			}
 			var result activities.AskProbesResult
-			last := phase == v1beta1.ProbeDuring && p.rules >= activities.ProbeRulesLastWord
+			last := phase == v1beta1.ProbeDuring && p.rules >= activities.ProbeRulesFinalAnswers
 			p.lastWord = p.lastWord || last
 			future := workflow.ExecuteActivity(p.options(ctx, phase, last), a.AskProbes, in)
 			if phase == v1beta1.ProbeDuring {

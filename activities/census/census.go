@@ -1,6 +1,6 @@
 // Package census counts the pods of a cluster, by namespace, and its nodes. It keeps
-// nothing but names, from one watch each on metadata, so that a worker can say what
-// share of them a disruption would have without a call. It may be a moment behind.
+// only names, from one watch each on metadata. So a worker knows without a call what
+// share of them a disruption would have. The count may be a moment behind.
 package census
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Watch is a worker's count of what there is.
+// Watch is a worker's count of pods and nodes.
 type Watch struct {
 	pods, nodes reflected
 }
 
-// reflected is what one watch keeps in names.
+// reflected is a watch and the names that it keeps.
 type reflected struct {
 	names     *names
 	reflector *cache.Reflector
 }
 
-// New returns a count that Run starts. Pods that have ended, and those of the
-// namespace of the chaos pods, do not count.
+// New returns a count that Run starts. Pods that have ended do not count, nor do pods
+// in the namespace of the chaos pods.
 func New(config *rest.Config, chaosNamespace string) (*Watch, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
@@ -70,7 +70,7 @@ func (w *Watch) Run(ctx context.Context) {
 	both.Wait()
 }
 
-// Sync waits until the watches have seen what there is.
+// Sync waits for the first list of both watches.
 func (w *Watch) Sync(ctx context.Context) error {
 	for _, r := range []reflected{w.pods, w.nodes} {
 		select {
@@ -82,16 +82,16 @@ func (w *Watch) Sync(ctx context.Context) error {
 	return nil
 }
 
-// Pods are how many there are in a namespace, and in all.
+// Pods returns how many pods there are in a namespace, and in all.
 func (w *Watch) Pods(namespace string) (in, all int) { return w.pods.names.count(namespace) }
 
-// Nodes are how many there are.
+// Nodes returns how many nodes there are.
 func (w *Watch) Nodes() int {
 	_, all := w.nodes.names.count("")
 	return all
 }
 
-// names are those of all objects of one type, by namespace: a store for a reflector
+// names are the names of all objects of one type, by namespace: a store for a reflector
 // that keeps nothing else.
 type names struct {
 	mu     sync.Mutex
@@ -107,7 +107,8 @@ func (n *names) count(namespace string) (in, all int) {
 	return len(n.by[namespace]), n.all
 }
 
-// Replace is called with what there is, at first and whenever the watch begins anew.
+// Replace sets all objects; the reflector calls it at first and whenever the watch
+// restarts.
 func (n *names) Replace(objects []any, _ string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -121,17 +122,17 @@ func (n *names) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Add counts an object that is new.
+// Add counts a new object.
 func (n *names) Add(object any) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.add(object)
 }
 
-// Update is Add: the name is what counts.
+// Update is Add: only the name counts.
 func (n *names) Update(object any) error { return n.Add(object) }
 
-// Delete counts an object no more.
+// Delete removes an object from the count.
 func (n *names) Delete(object any) error {
 	m, err := meta.Accessor(object)
 	if err != nil {
@@ -150,8 +151,8 @@ func (n *names) Delete(object any) error {
 	return nil
 }
 
-// Transformer lets the reflector keep no more of an object than its name, also while it
-// reads all there are.
+// Transformer drops everything but the name of an object, already while the reflector
+// reads the first list.
 func (n *names) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		m, ok := object.(*metav1.PartialObjectMetadata)

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// rule S16: what runs is counted, as it comes and goes, by namespace and in all.
+// rule S16: running pods are counted, as they come and go, by namespace and in all.
 func TestWhatThereIsIsCounted(t *testing.T) {
 	c := apicluster.New(t)
 	c.MakeTargets(2, nil)
@@ -50,7 +50,7 @@ func TestWhatThereIsIsCounted(t *testing.T) {
 	})
 }
 
-// A watch that begins anew counts what there is then, once.
+// A watch that restarts counts the existing objects, once.
 func TestNamesAreCountedOnce(t *testing.T) {
 	object := func(namespace, name string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(time.Now())}}

@@ -50,26 +50,26 @@ func TestJudge(t *testing.T) {
 		want      Outcome
 		why       string
 	}{
-		{"completed: let go", injectorIs(corev1.PodSucceeded, exited(0, "Completed", "")), true, Clean, ""},                                        // rule 41
-		{"exit 0 in a pod that is still called Running: let go", injectorIs(corev1.PodRunning, exited(0, "Completed", "")), true, Clean, ""},       // rule 41
-		{"pending, image cannot be pulled, dropped by the kubelet: let go", goingWith(0, injectorIs(corev1.PodPending, waiting)), true, Clean, ""}, // rule 42
-		{"pending, dropped by a kubelet that said nothing: let go", goingWith(0, injectorIs(corev1.PodPending, none)), true, Clean, ""},
+		{"completed: clean", injectorIs(corev1.PodSucceeded, exited(0, "Completed", "")), true, Clean, ""},                                        // rule 41
+		{"exit 0 in a pod that is still called Running: clean", injectorIs(corev1.PodRunning, exited(0, "Completed", "")), true, Clean, ""},       // rule 41
+		{"pending, image cannot be pulled, dropped by the kubelet: clean", goingWith(0, injectorIs(corev1.PodPending, waiting)), true, Clean, ""}, // rule 42
+		{"pending, dropped by a kubelet that said nothing: clean", goingWith(0, injectorIs(corev1.PodPending, none)), true, Clean, ""},
 		{"pending and about to go, it may be starting: wait", goingWith(60, injectorIs(corev1.PodPending, none)), true, Waiting, "not confirmed"},                                                  // rules 42, 47
 		{"pending, being created and about to go: wait", goingWith(60, injectorIs(corev1.PodPending, waiting)), false, Waiting, "not confirmed"},                                                   // rule 42
 		{"pending, but the injector runs already: wait", injectorIs(corev1.PodPending, running), true, Waiting, "still running"},                                                                   // rules 42, 47
 		{"evicted after exit 0: the exit code counts first", injectorIs(corev1.PodFailed, exited(0, "Completed", "")), true, Clean, ""},                                                            // rule 43
-		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Clean, ""},                                                                                             // rule 43
-		{"failed and never seen by a kubelet: let go", injectorIs(corev1.PodFailed, none), true, Clean, ""},                                                                                        // rule 43
-		{"the process was never executed: let go", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Clean, ""},                                                                   // rule 43
+		{"failed before anything ran: clean", injectorIs(corev1.PodFailed, waiting), true, Clean, ""},                                                                                              // rule 43
+		{"failed and never seen by a kubelet: clean", injectorIs(corev1.PodFailed, none), true, Clean, ""},                                                                                         // rule 43
+		{"the process was never executed: clean", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Clean, ""},                                                                    // rule 43
 		{"the runtime could not run the container: clean", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true, Clean, ""},                                                   // rule 43
 		{"failed by the node controller, last seen running: failed", injectorIs(corev1.PodFailed, running), true, Failed, "exit code is unknown"},                                                  // rules 43, 44
 		{"failed by the node controller, last seen running, target gone: clean", injectorIs(corev1.PodFailed, running), false, Clean, ""},                                                          // rules 38, 39, 40
-		{"never created, as its image is missing: let go", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Clean, ""},                                               // rule 42
+		{"never created, as its image is missing: clean", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Clean, ""},                                                // rule 42
 		{"evicted with an unknown exit after running: failed", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), true, Failed, "137"},                                  // rule 43
 		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                     // rule 44
 		{"failed and cleanable: kept, with the injector's own words", injectorIs(corev1.PodFailed, exited(1, "Error", report)), true, Failed, "remove filter on eth0: busy; left: filter eth0 1:"}, // rule 44
-		{"failed and the target gone: let go", injectorIs(corev1.PodFailed, exited(1, "Error", report)), false, Clean, ""},                                                                         // rules 38, 39, 40
-		{"refused before anything was changed: let go", injectorIs(corev1.PodFailed, exited(2, "Error", `{"cleaned":true,"error":"unknown kind"}`)), true, Clean, ""},
+		{"failed and the target gone: clean", injectorIs(corev1.PodFailed, exited(1, "Error", report)), false, Clean, ""},                                                                          // rules 38, 39, 40
+		{"refused before anything was changed: clean", injectorIs(corev1.PodFailed, exited(2, "Error", `{"cleaned":true,"error":"unknown kind"}`)), true, Clean, ""},
 		{"still running: wait", injectorIs(corev1.PodRunning, running), true, Waiting, "still running"},                                                // rule 47
 		{"still running and the target gone: wait, the signal is on its way", injectorIs(corev1.PodRunning, running), false, Waiting, "still running"}, // rules 40, 47
 		{"running, container state unknown: wait", injectorIs(corev1.PodRunning, none), true, Waiting, ""},

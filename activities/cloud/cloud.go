@@ -29,44 +29,44 @@ const (
 )
 
 const (
-	// fetchedFor is how long what was fetched is used without asking again.
+	// fetchedFor is how long a fetched document is used without asking again.
 	fetchedFor = 24 * time.Hour
 	// fetchTimeout bounds a fetch: a disruption waits for it.
 	fetchTimeout = 5 * time.Second
-	// mostDocument bounds a document, unpacked. The longest one is 2 MB.
+	// mostDocument bounds a document, unpacked, in bytes. The longest one is 2 MB.
 	mostDocument = 32 << 20
 )
 
-// published is where the providers publish their ranges.
+// published are the addresses where the providers publish their ranges.
 var published = map[string]string{
 	AWS:     "https://ip-ranges.amazonaws.com/ip-ranges.json",
 	GCP:     "https://www.gstatic.com/ipranges/cloud.json",
 	Datadog: "https://ip-ranges.datadoghq.com/",
 }
 
-// Clouds finds ranges where the worker's settings say. It is safe for concurrent
-// use, and may be copied only before its first use.
+// Clouds finds ranges in the places that the worker's settings name. It is safe for
+// concurrent use, and may be copied only before its first use.
 type Clouds struct {
 	Kube kubernetes.Interface
-	// ConfigMap has a document for each provider; no name means that there is none.
+	// ConfigMap has a document for each provider; an empty name means that there is none.
 	ConfigMap types.NamespacedName
-	// Fetch allows to ask a provider whose document is not in the ConfigMap.
+	// Fetch allows to fetch the document of a provider that is not in the ConfigMap.
 	Fetch bool
-	// URLs are where to ask, by provider; nil means the providers' own.
+	// URLs are the addresses to fetch from, by provider; nil means the providers' own.
 	URLs map[string]string
 
 	mu      sync.Mutex
 	fetched map[string]document
 }
 
-// document is what a provider answered.
+// document is the answer of a provider.
 type document struct {
 	ranges Ranges
 	at     time.Time
 }
 
-// Hosts are the ranges that a network disruption names, as hosts. Problems say
-// what cannot be known, and what to do about it. The error is the cluster's.
+// Hosts returns the ranges that a network disruption names, as hosts. problems lists
+// the ranges that are unknown, and how to fix that. err is an error of the cluster.
 func (c *Clouds) Hosts(ctx context.Context, n *v1beta1.NetworkDisruption) (hosts []v1beta1.NetworkHost, problems []string, err error) {
 	if n.Cloud == nil {
 		return nil, nil, nil
@@ -113,7 +113,7 @@ func few(ranges Ranges) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// ranges are those of a provider, or why there are none.
+// ranges returns the ranges of a provider, or why there are none.
 func (c *Clouds) ranges(ctx context.Context, provider string) (ranges Ranges, problem string, err error) {
 	m, err := c.configMap(ctx)
 	if err != nil {
@@ -147,7 +147,8 @@ func (c *Clouds) named() string {
 	return " (now " + c.ConfigMap.String() + ")"
 }
 
-// configMap is the one that the setting names. One that is not there is empty.
+// configMap returns the ConfigMap that the setting names; an empty one if it does not
+// exist.
 func (c *Clouds) configMap(ctx context.Context) (*corev1.ConfigMap, error) {
 	if c.ConfigMap.Name == "" {
 		return &corev1.ConfigMap{}, nil
@@ -164,8 +165,8 @@ func (c *Clouds) configMap(ctx context.Context) (*corev1.ConfigMap, error) {
 	return m, nil
 }
 
-// documentIn is a provider's document. Binary data are packed by gzip: some
-// documents are longer than a ConfigMap can be.
+// documentIn returns a provider's document. Binary data is gzip: some documents are
+// longer than a ConfigMap can be.
 func documentIn(m *corev1.ConfigMap, key string) (text []byte, found bool, err error) {
 	if text, found := m.Data[key]; found {
 		return []byte(text), true, nil
@@ -196,11 +197,11 @@ func readAll(from io.Reader) ([]byte, error) {
 	return text, err
 }
 
-// fetch asks the provider, at most once a day. If it does not answer, what it
-// answered last is used.
+// fetch asks the provider, at most once a day. If it does not answer, fetch returns its
+// last answer.
 func (c *Clouds) fetch(ctx context.Context, provider string) (Ranges, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock() // others would ask for the same
+	defer c.mu.Unlock() // other callers would ask for the same
 	last, found := c.fetched[provider]
 	if found && time.Since(last.at) < fetchedFor {
 		return last.ranges, nil

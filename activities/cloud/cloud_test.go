@@ -146,9 +146,9 @@ func TestRangesOfAConfigMap(t *testing.T) {
 			if len(problems) > 0 != (test.refused != nil) {
 				t.Errorf("problems = %q, want %q", problems, test.refused)
 			}
-			for _, words := range test.refused {
-				if !strings.Contains(fmt.Sprint(problems), words) {
-					t.Errorf("problems = %q, want them to say %q", problems, words)
+			for _, text := range test.refused {
+				if !strings.Contains(fmt.Sprint(problems), text) {
+					t.Errorf("problems = %q, want them to say %q", problems, text)
 				}
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Whatever a provider or an operator writes, no range is everything, and merging
-// ranges changes none of the addresses.
+// For any text of a provider or an operator, no range is everything, and merging ranges
+// changes no addresses.
 func fuzz(f *testing.F, provider string) {
 	for _, other := range []string{AWS, GCP, Datadog} {
 		f.Add(read(f, other))

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Merge is the shortest list of prefixes that stand for the same addresses,
-// sorted: one inside another goes, and two halves become the whole.
+// Merge returns the shortest sorted list of prefixes with the same addresses: it drops
+// a prefix inside another one, and joins two halves to the whole.
 func Merge(prefixes []netip.Prefix) []netip.Prefix {
 	all := slices.Clone(prefixes)
 	slices.SortFunc(all, func(a, b netip.Prefix) int {
@@ -18,10 +18,10 @@ func Merge(prefixes []netip.Prefix) []netip.Prefix {
 	var merged []netip.Prefix
 	for _, next := range all {
 		if n := len(merged); n > 0 && merged[n-1].Overlaps(next) {
-			continue // what begins earlier, or is larger, came first
+			continue // sorted: an earlier or larger prefix came first
 		}
 		merged = append(merged, next)
-		// A whole can be the half of a larger one.
+		// The whole may be half of a larger prefix.
 		for n := len(merged); n > 1; n = len(merged) {
 			whole, halves := join(merged[n-2], merged[n-1])
 			if !halves {
@@ -33,7 +33,7 @@ func Merge(prefixes []netip.Prefix) []netip.Prefix {
 	return merged
 }
 
-// join is the prefix of which a and b, in this order, are the halves.
+// join returns the prefix of which a and b, in this order, are the halves.
 func join(a, b netip.Prefix) (whole netip.Prefix, halves bool) {
 	if a.Bits() != b.Bits() || a.Bits() < 2 || a.Addr().Is4() != b.Addr().Is4() {
 		return netip.Prefix{}, false

@@ -1,6 +1,6 @@
-// Package cloud knows which addresses the services of cloud providers have, from
-// the documents that the providers publish: out of a ConfigMap that an operator
-// filled or, if the operator allows it, from the providers themselves.
+// Package cloud finds the addresses of cloud providers' services in the documents that
+// the providers publish. It reads these from a ConfigMap that an operator filled or, if
+// the operator allows it, from the providers.
 package cloud
 
 import (
@@ -25,7 +25,7 @@ type Ranges map[string][]netip.Prefix
 // parsers read each provider's own format.
 var parsers = map[string]func([]byte) (Ranges, error){AWS: parseAWS, GCP: parseGCP, Datadog: parseDatadog}
 
-// Parse reads the document of a provider. The error says what is wrong with it.
+// Parse reads the document of a provider. The error describes what is wrong with it.
 func Parse(provider string, document []byte) (Ranges, error) {
 	parse, known := parsers[provider]
 	if !known {
@@ -41,7 +41,7 @@ func Parse(provider string, document []byte) (Ranges, error) {
 	return ranges, nil
 }
 
-// add reads a range; an empty text is none.
+// add adds a range; an empty text adds none.
 func (r Ranges) add(service, text string) error {
 	if text == "" {
 		return nil
@@ -116,7 +116,7 @@ func parseGCP(document []byte) (Ranges, error) {
 	return ranges, first(errs)
 }
 
-// parseDatadog reads what ip-ranges.datadoghq.com answers: beside its version an
+// parseDatadog reads the answer of ip-ranges.datadoghq.com: beside its version an
 // object for each service.
 func parseDatadog(document []byte) (Ranges, error) {
 	var published map[string]json.RawMessage
@@ -143,7 +143,7 @@ func parseDatadog(document []byte) (Ranges, error) {
 	return ranges, first(errs)
 }
 
-// first is the first error: a wrong document often has thousands.
+// first returns the first error: a wrong document often has thousands.
 func first(errs []error) error {
 	for _, err := range errs {
 		if err != nil {

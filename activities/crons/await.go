@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// defaultGap is the time between two looks at a run: two API calls and a write of
-	// Temporal's each, and no event of history.
+	// defaultGap is the time between two reads of a run. Each costs two API calls and a
+	// write of Temporal's, and no event of history.
 	defaultGap = 10 * time.Second
-	// resultPatience is how long the result of a workflow is waited for that should
+	// resultPatience is how long AwaitRun waits for the result of a workflow that should
 	// have ended.
 	resultPatience = 5 * time.Second
 )
 
-// GoesOn is the type of the error by which AwaitRun asks to be called again.
+// GoesOn is the type of the error by which AwaitRun asks for a retry.
 const GoesOn = "GoesOn"
 
 // AwaitInput is a run that began.
@@ -37,15 +37,16 @@ type AwaitInput struct {
 	UID types.UID `json:"uid"`
 }
 
-// Ended says how a run ended.
+// Ended describes how a run ended.
 type Ended struct {
 	Ending  string          `json:"ending"`
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 }
 
-// AwaitRun looks whether a run is over, and fails until it is: a try again costs no
-// event of history. Then it writes into the status of its cron or rollout how it ended. The run
-// of a cron that is gone, or going, is deleted, and its own workflow cleans.
+// AwaitRun checks whether a run has ended, and fails until then: a retry costs no event
+// of history. Then it writes into the status of its DisruptionCron or DisruptionRollout
+// how the run ended. If that object is gone or being deleted, AwaitRun deletes the run,
+// whose own workflow cleans up.
 func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error) {
 	c, err := a.get(ctx, in.Cron)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -78,7 +79,7 @@ func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error)
 	return a.record(ctx, in, endOf(d), endedAt(d))
 }
 
-// record writes how a run ended and tells so, unless that was written before.
+// record writes how a run ended and records an event, unless that was written before.
 func (a *Activities) record(ctx context.Context, in AwaitInput, ended Ended, at time.Time) (Ended, error) {
 	return ended, a.updateStatus(ctx, in.Cron, func(c *parent) {
 		for i := range *c.history {
@@ -86,7 +87,7 @@ func (a *Activities) record(ctx context.Context, in AwaitInput, ended Ended, at 
 			if run.UID != in.UID || run.EndedAt != nil {
 				continue
 			}
-			a.tellEnd(ctx, c, *run, ended)
+			a.recordEnd(ctx, c, *run, ended)
 			when := metav1.NewTime(at).Rfc3339Copy()
 			run.EndedAt, run.Ending, run.Verdict = &when, ended.Ending, ended.Verdict
 		}
@@ -99,7 +100,7 @@ func (a *Activities) goesOn(why string) error {
 	})
 }
 
-// endOf is what a disruption that is over says of its end.
+// endOf describes the end of a disruption that is over.
 func endOf(d *v1beta1.Disruption) Ended {
 	ended := Ended{Ending: cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)), "deleted")}
 	if d.Status.SteadyState != nil {
@@ -108,7 +109,7 @@ func endOf(d *v1beta1.Disruption) Ended {
 	return ended
 }
 
-// endedAt is when it was clean, as far as anybody knows.
+// endedAt is when the disruption was clean, or now if that is unknown.
 func endedAt(d *v1beta1.Disruption) time.Time {
 	if d.Status.CleanedAt != nil {
 		return d.Status.CleanedAt.Time
@@ -116,8 +117,8 @@ func endedAt(d *v1beta1.Disruption) time.Time {
 	return time.Now()
 }
 
-// result is how the disruption ended that nobody can read any more, as its
-// workflow says it. over is false while that still cleans.
+// result is the end of a disruption that no longer exists, as its workflow reports it.
+// over is false while the workflow still cleans up.
 func (a *Activities) result(ctx context.Context, in AwaitInput) (ended Ended, over bool, err error) {
 	call, cancel := context.WithTimeout(ctx, resultPatience)
 	defer cancel()
@@ -125,7 +126,7 @@ func (a *Activities) result(ctx context.Context, in AwaitInput) (ended Ended, ov
 	err = a.Temporal.GetWorkflow(call, contract.WorkflowID(ref), "").Get(call, &ended)
 	_, none := errors.AsType[*serviceerror.NotFound](err)
 	_, failed := errors.AsType[*temporal.WorkflowExecutionError](err)
-	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err) // it may come before call has ended
+	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err) // may come before call has ended
 	switch {
 	case late, errors.Is(err, context.DeadlineExceeded), err != nil && call.Err() != nil:
 		return Ended{}, false, nil

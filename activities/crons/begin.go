@@ -17,8 +17,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// Reasons of the condition LastRun. The last two are told nobody: the cron is no
-// more, or a later release has a run of its own.
+// Reasons of the condition LastRun. The last two are never reported: the DisruptionCron
+// is gone, or a later release has a run of its own.
 const (
 	Began         = "Began"
 	TooLate       = "TooLate"
@@ -38,11 +38,12 @@ type BeginInput struct {
 	Cron contract.CronRef `json:"cron"`
 	// ScheduledAt is the time of the schedule, in whole seconds.
 	ScheduledAt time.Time `json:"scheduledAt"`
-	// Release is what a rollout's run is for, which was seen at ScheduledAt.
+	// Release is the release that a DisruptionRollout's run is for; it was seen at
+	// ScheduledAt.
 	Release *contract.Release `json:"release,omitempty"`
 }
 
-// Begun says what became of a run that was due.
+// Begun is the result for a run that was due.
 type Begun struct {
 	// Reason is Began, or why it did not begin.
 	Reason  string `json:"reason"`
@@ -51,13 +52,14 @@ type Begun struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// BeginRun creates the Disruption of a run and tells so, or why not, in the status
-// of its cron or rollout. Called again for the same time it finds what it created. A
-// schedule whose cron is gone is deleted. It fails while the run for a release
-// has to wait: a try again costs no event of history.
+// BeginRun creates the Disruption of a run. It reports that, or why not, in the status
+// of its DisruptionCron or DisruptionRollout. A retry for the same time finds the
+// created Disruption. BeginRun deletes a schedule whose DisruptionCron is gone. It
+// fails while the run for a release has to wait: a retry costs no event of history.
 func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error) {
 	in.ScheduledAt = in.ScheduledAt.UTC().Truncate(time.Second)
-	// It is looked for before status is read: when it has gone, that says that it began.
+	// The Disruption is read before the status: if it is gone by then, the status has its
+	// run.
 	have, err := a.child(ctx, in.Cron)
 	if err != nil {
 		return Begun{}, err
@@ -80,7 +82,7 @@ func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error)
 	if begun.Reason == Superseded || begun.Reason == Gone {
 		return begun, nil
 	}
-	a.tellBegin(ctx, c, in.ScheduledAt, begun)
+	a.recordBegin(ctx, c, in.ScheduledAt, begun)
 	err = a.updateStatus(ctx, in.Cron, func(c *parent) {
 		if in.Release == nil || c.releases <= in.Release.Number || begun.Reason == Began {
 			show(c, in.ScheduledAt, d, begun)
@@ -93,15 +95,15 @@ func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error)
 	return begun, err
 }
 
-// begin creates the Disruption unless something is against it. have is the one that has
-// its name.
+// begin creates the Disruption unless there is a reason against it. have is the
+// existing Disruption of its name.
 func (a *Activities) begin(ctx context.Context, c *parent, in BeginInput, have *v1beta1.Disruption) (*v1beta1.Disruption, Begun, error) {
 	if have != nil && c.owns(have) && have.Annotations[v1beta1.AnnotationScheduledAt] == in.ScheduledAt.Format(time.RFC3339) {
 		return have, began(have.UID), nil
 	}
 	for _, run := range *c.history {
 		if run.ScheduledAt != nil && run.ScheduledAt.Time.Equal(in.ScheduledAt) {
-			return nil, began(run.UID), nil // somebody deleted it since
+			return nil, began(run.UID), nil // it was deleted since
 		}
 	}
 	if c.meta.DeletionTimestamp != nil {
@@ -111,8 +113,8 @@ func (a *Activities) begin(ctx context.Context, c *parent, in BeginInput, have *
 	if err != nil || refusal.Reason != "" {
 		return nil, refusal, err
 	}
-	if have != nil { // it is over: the next one has its name
-		// Whoever waited for it may have been terminated.
+	if have != nil { // it is over: the next run has its name
+		// The workflow that waited for it may have been terminated.
 		if _, err := a.record(ctx, AwaitInput{Cron: in.Cron, UID: have.UID}, endOf(have), endedAt(have)); err != nil {
 			return nil, Begun{}, err
 		}
@@ -123,8 +125,8 @@ func (a *Activities) begin(ctx context.Context, c *parent, in BeginInput, have *
 	return a.create(ctx, disruptionOf(c, *selector, in.ScheduledAt))
 }
 
-// mayBegin says what keeps a run from beginning, and otherwise by what the
-// workload selects its pods.
+// mayBegin returns why a run must not begin, and otherwise the selector of the
+// workload's pods.
 func (a *Activities) mayBegin(ctx context.Context, c *parent, in BeginInput, have *v1beta1.Disruption) (*metav1.LabelSelector, Begun, error) {
 	if in.Release != nil && c.releases > in.Release.Number {
 		return nil, Begun{Reason: Superseded, Message: "there was a later release"}, nil
@@ -159,7 +161,8 @@ func (a *Activities) mayBegin(ctx context.Context, c *parent, in BeginInput, hav
 	return workload.Selector, Begun{}, nil
 }
 
-// stop is the emergency stop that is in force, or that the run met while it waited.
+// stop is the emergency stop that is in force, or that was in force while the run
+// waited.
 func (a *Activities) stop(ctx context.Context, c *parent, in BeginInput) (why string, err error) {
 	if at, why := v1beta1.MetStop(c.meta); why != "" && !at.Before(in.ScheduledAt) {
 		return why, nil
@@ -167,8 +170,8 @@ func (a *Activities) stop(ctx context.Context, c *parent, in BeginInput) (why st
 	return a.Stops.EmergencyStop(ctx)
 }
 
-// create makes the disruption. What the API server refuses is refused for good:
-// the next time another run is due.
+// create creates the disruption. It does not retry one that the API server refuses; the
+// next scheduled run may succeed.
 func (a *Activities) create(ctx context.Context, d *v1beta1.Disruption) (*v1beta1.Disruption, Begun, error) {
 	made := &v1beta1.Disruption{}
 	err := a.Client.Post().Namespace(d.Namespace).Resource(disruptions).Body(d).Do(ctx).Into(made)
@@ -204,7 +207,8 @@ func (a *Activities) workload(ctx context.Context, c *parent) (kube.Workload, er
 	return kube.DeploymentWorkload(deployment), nil
 }
 
-// show writes what became of a run into the status of its cron or rollout.
+// show writes the result for a run into the status of its DisruptionCron or
+// DisruptionRollout.
 func show(c *parent, at time.Time, d *v1beta1.Disruption, b Begun) {
 	condition := metav1.Condition{
 		Type: v1beta1.ConditionLastRun, Status: metav1.ConditionFalse, Reason: b.Reason, ObservedGeneration: c.meta.Generation,

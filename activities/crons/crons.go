@@ -1,8 +1,8 @@
-// Package crons carries out single runs of DisruptionCrons and DisruptionRollouts: it
-// creates the Disruption of a run, at most one at a time for each of them, and
-// writes into its status what became of it. When a run is due is Temporal's to
-// know, or the bridge's, which sees releases; what is disrupted the Disruption's
-// own workflow decides.
+// Package crons carries out single runs of DisruptionCrons and DisruptionRollouts. It
+// creates the Disruption of a run, at most one at a time for each object, and writes
+// the result into the object's status. Temporal decides when a run of a DisruptionCron
+// is due. The controller, which sees releases, decides it for a DisruptionRollout. The
+// Disruption's own workflow decides what is disrupted.
 package crons
 
 import (
@@ -28,13 +28,13 @@ const (
 	disruptions = "disruptions"
 )
 
-// Orchestrator is what a run needs of Temporal.
+// Orchestrator is the part of a Temporal client that a run needs.
 type Orchestrator interface {
 	GetWorkflow(ctx context.Context, id, runID string) client.WorkflowRun
 	ScheduleClient() client.ScheduleClient
 }
 
-// Stops knows whether an EmergencyStop is in force.
+// Stops reports whether an EmergencyStop is in force.
 type Stops interface {
 	EmergencyStop(ctx context.Context) (string, error)
 }
@@ -45,7 +45,7 @@ type Events interface {
 	Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string)
 }
 
-// Activities carries what the activities of a run need. Its methods are registered
+// Activities has the clients for the activities of a run. Its methods are registered
 // with a Temporal worker under their own names.
 type Activities struct {
 	Kube kubernetes.Interface
@@ -55,11 +55,11 @@ type Activities struct {
 	Events Events
 	// Temporal has the schedules of crons, and the results of runs.
 	Temporal Orchestrator
-	// Gap is the time between two looks at a run that goes on. 0 means 10 s.
+	// Gap is the time between two reads of a run that has not ended. 0 means 10 s.
 	Gap time.Duration
 }
 
-// child reads the disruption that has the name of the cron's runs; nil if there is
+// child reads the Disruption that has the name of the object's runs; nil if there is
 // none.
 func (a *Activities) child(ctx context.Context, ref contract.CronRef) (*v1beta1.Disruption, error) {
 	found := &v1beta1.Disruption{}
@@ -74,7 +74,7 @@ func (a *Activities) child(ctx context.Context, ref contract.CronRef) (*v1beta1.
 	return found, nil
 }
 
-// remove asks for the end of exactly this disruption. One that is gone is done.
+// remove deletes exactly this disruption. A disruption that is gone is no error.
 func (a *Activities) remove(ctx context.Context, d *v1beta1.Disruption) error {
 	err := a.Client.Delete().Namespace(d.Namespace).Resource(disruptions).Name(d.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &d.UID}}).Do(ctx).Error()
@@ -84,8 +84,9 @@ func (a *Activities) remove(ctx context.Context, d *v1beta1.Disruption) error {
 	return nil
 }
 
-// updateStatus lets change edit the status of a cron or rollout, and writes it
-// unless nothing changed. One that is gone is no error.
+// updateStatus calls change to edit the status of a DisruptionCron or
+// DisruptionRollout, and writes it unless nothing changed. An object that is gone is no
+// error.
 func (a *Activities) updateStatus(ctx context.Context, ref contract.CronRef, change func(*parent)) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		c, err := a.get(ctx, ref)

@@ -47,15 +47,15 @@ type cluster struct {
 	env       *testsuite.TestActivityEnvironment
 	temporal  client.Client
 	namespace string
-	// events are what was told, without the times.
-	events told
+	// events are the recorded events, without the times.
+	events recorded
 }
 
-type told []string
+type recorded []string
 
 var anyTime = regexp.MustCompile(`\d{4}-\S+Z`)
 
-func (t *told) Of(_ context.Context, kind string, object metav1.Object, eventType, reason, message, _ string) {
+func (t *recorded) Of(_ context.Context, kind string, object metav1.Object, eventType, reason, message, _ string) {
 	*t = append(*t, strings.Join([]string{kind, object.GetName(), eventType, reason, anyTime.ReplaceAllString(message, "TIME")}, " "))
 }
 
@@ -93,7 +93,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// deployment makes the workload shop, which selects tier and, by an expression, app.
+// deployment creates the workload shop, which selects tier and, by an expression, app.
 func (c *cluster) deployment() {
 	c.Helper()
 	labels := map[string]string{"tier": "web", "app": "shop"}
@@ -107,7 +107,7 @@ func (c *cluster) deployment() {
 	c.must(err)
 }
 
-// cron makes one on the deployment.
+// cron creates a DisruptionCron for the deployment.
 func (c *cluster) cron(change ...func(*v1beta1.DisruptionCronSpec)) contract.CronRef {
 	c.Helper()
 	one := intstr.FromInt(1)
@@ -162,39 +162,39 @@ func (c *cluster) await(ref contract.CronRef, uid types.UID) (ended Ended, over 
 	return ended, true
 }
 
-// wantLast wants the condition LastRun with the reason.
-func (c *cluster) wantLast(ref contract.CronRef, reason string, words ...string) {
+// wantLast requires the condition LastRun with the reason.
+func (c *cluster) wantLast(ref contract.CronRef, reason string, texts ...string) {
 	c.Helper()
 	last := meta.FindStatusCondition(c.see(ref).Status.Conditions, v1beta1.ConditionLastRun)
 	if last == nil || last.Reason != reason || (last.Status == metav1.ConditionTrue) != (reason == Began) {
 		c.Fatalf("LastRun = %+v, want %s", last, reason)
 	}
-	for _, word := range words {
-		if !strings.Contains(last.Message, word) {
-			c.Errorf("LastRun says %q, want %q in it", last.Message, word)
+	for _, text := range texts {
+		if !strings.Contains(last.Message, text) {
+			c.Errorf("LastRun says %q, want %q in it", last.Message, text)
 		}
 	}
 }
 
-// letGo is what the workflow of a run does last.
-func (c *cluster) letGo(d *v1beta1.Disruption) {
+// finalize is the last deed of a run's workflow.
+func (c *cluster) finalize(d *v1beta1.Disruption) {
 	c.Helper()
 	c.must(c.objects.RemoveFinalizer(c.Context(), d.Ref(), func(*v1beta1.Disruption) error { return nil }))
 }
 
-// finish lets a run be over, as its own workflow does.
+// finish ends a run, as its own workflow does.
 func (c *cluster) finish(d *v1beta1.Disruption, ending string, verdict v1beta1.Verdict) {
 	c.Helper()
 	cleaned := metav1.Date(2026, 11, 23, 12, 10, 0, 0, time.UTC)
 	d.Status.Phase, d.Status.Ending, d.Status.CleanedAt = v1beta1.PhaseFinished, ending, &cleaned
 	d.Status.SteadyState = &v1beta1.SteadyStateStatus{Verdict: verdict}
 	c.must(c.Client.Put().Namespace(d.Namespace).Resource(disruptions).Name(d.Name).SubResource("status").Body(d).Do(c.Context()).Into(d))
-	c.letGo(d)
+	c.finalize(d)
 }
 
-// rule C6: a worker that died between creating a run and telling so left nothing that says
-// that it began, once somebody deleted it, but what was noted before it went.
-func TestARunThatWentBeforeItWasToldBeginsOnce(t *testing.T) {
+// rule C6: a worker may die between creating a run and reporting it. If the run is
+// deleted then, only the note that was written before shows that it began.
+func TestARunThatIsDeletedBeforeItsReportBeginsOnce(t *testing.T) {
 	c := servers(t)(t)
 	c.deployment()
 	ref := c.cron()
@@ -208,23 +208,23 @@ func TestARunThatWentBeforeItWasToldBeginsOnce(t *testing.T) {
 		t.Fatalf("the run is %v: deleted before the bridge has seen it, nobody could note it", still)
 	}
 	c.must(Note(t.Context(), c.Client, d))
-	c.letGo(d)
+	c.finalize(d)
 	if again := c.begin(ref, at); again.Reason != Began || again.UID != d.UID || c.run(ref) != nil {
 		t.Errorf("begun again %+v, there is %v", again, c.run(ref))
 	}
 	c.wantLast(ref, Began, at.Format(time.RFC3339))
-	told := c.see(ref)
-	if s := told.Status; len(s.History) != 1 || s.History[0].UID != d.UID || s.LastScheduleTime == nil || !s.LastScheduleTime.Time.Equal(at) {
+	reported := c.see(ref)
+	if s := reported.Status; len(s.History) != 1 || s.History[0].UID != d.UID || s.LastScheduleTime == nil || !s.LastScheduleTime.Time.Equal(at) {
 		t.Errorf("status %+v, want the run in it", s)
 	}
 	c.must(Note(t.Context(), c.Client, d))
-	if diff := cmp.Diff(told.Status, c.see(ref).Status); diff != "" {
+	if diff := cmp.Diff(reported.Status, c.see(ref).Status); diff != "" {
 		t.Errorf("noted once more (-before +after):\n%s", diff)
 	}
 }
 
-// rule C6: once for each time, one at a time, marked as its cron's, on the pods of
-// the workload alone.
+// rule C6: a run begins once for each time, one at a time, marked as its
+// DisruptionCron's, and only on the pods of the workload.
 func TestARunIsBegunOnce(t *testing.T) {
 	c := servers(t)(t)
 	c.deployment()
@@ -265,7 +265,7 @@ func TestARunIsBegunOnce(t *testing.T) {
 	if len(history) != 1 || history[0].Verdict != v1beta1.VerdictPassed || history[0].Ending != "expired" || history[0].EndedAt == nil || !history[0].ScheduledAt.Time.Equal(at) {
 		t.Errorf("history = %+v", history)
 	}
-	want := told{
+	want := recorded{
 		"DisruptionCron noon Normal RunBegan the run of TIME: its disruption was created",
 		"DisruptionCron noon Warning RunOverlap the run of TIME: the run before it is not over",
 		"DisruptionCron noon Normal RunEnded the run of TIME: its disruption is over: expired, Passed",
@@ -273,15 +273,15 @@ func TestARunIsBegunOnce(t *testing.T) {
 	if diff := cmp.Diff(want, c.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	// The next one takes the name over.
+	// The next run gets the name.
 	next := c.begin(ref, at.Add(2*time.Second))
 	if now := c.run(ref); next.Reason != Began || now.UID == d.UID || len(c.see(ref).Status.History) != 2 {
 		t.Errorf("begun = %+v, %s after %s", next, now.UID, d.UID)
 	}
-	// Somebody deletes it, and the answer to the first try was lost.
+	// The run is deleted, and the answer to the first attempt was lost.
 	deleted := c.run(ref)
 	c.must(c.remove(t.Context(), deleted))
-	c.letGo(deleted)
+	c.finalize(deleted)
 	if again := c.begin(ref, at.Add(2*time.Second)); again != next || c.run(ref) != nil {
 		t.Errorf("begun = %+v, want %+v and nothing new", again, next)
 	}
@@ -296,7 +296,7 @@ func TestWhatKeepsARunFromBeginning(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	for _, part := range []struct {
 		name, reason string
-		words        []string
+		texts        []string
 		test         func(*cluster) (contract.CronRef, time.Time)
 	}{
 		{"its time is long over", TooLate, []string{"delayedStartTolerance is 5m0s"}, func(c *cluster) (contract.CronRef, time.Time) {
@@ -339,7 +339,7 @@ func TestWhatKeepsARunFromBeginning(t *testing.T) {
 			if d := c.run(ref); d != nil && c.see(ref).Owns(d) {
 				t.Error("it began nevertheless")
 			}
-			c.wantLast(ref, part.reason, part.words...)
+			c.wantLast(ref, part.reason, part.texts...)
 			if missing := c.see(ref).Status.TargetResourcePreviouslyMissing; (missing != nil) != (part.reason == TargetMissing) {
 				t.Errorf("targetResourcePreviouslyMissing = %v", missing)
 			}
@@ -377,8 +377,8 @@ func TestNoRunDuringAnEmergencyStop(t *testing.T) {
 	}
 }
 
-// An emergency stop that came and went while a run waited to begin ends that run, and
-// leaves those alone that are due later.
+// An emergency stop that came and went while a run waited ends that run, and does not
+// affect later runs.
 func TestARunThatMetAnEmergencyStopNeverBegins(t *testing.T) {
 	c := servers(t)(t)
 	c.deployment()
@@ -395,19 +395,20 @@ func TestARunThatMetAnEmergencyStopNeverBegins(t *testing.T) {
 	if begun := c.begin(cron, met.Add(time.Second)); begun.Reason != Began {
 		t.Errorf("begun = %+v for a time after the stop", begun)
 	}
-	// The release waited for its rollout when the stop was made.
+	// The release waited for its rollout when the stop was created.
 	release := c.rolledOut(true, 1, met)
 	if begun := c.beginFor(rollout, release); begun.Reason != EmergencyStop || c.run(rollout) != nil {
 		t.Errorf("begun = %+v, want nothing", begun)
 	}
-	c.saysOf(rollout, EmergencyStop, "payment is down")
+	c.wantRollout(rollout, EmergencyStop, "payment is down")
 	release.Number, release.SeenAt = 2, met.Add(time.Second)
 	if begun := c.beginFor(rollout, release); begun.Reason != Began {
 		t.Errorf("begun = %+v for a release after the stop", begun)
 	}
 }
 
-// rollout makes one on the deployment, which has seen so many releases.
+// rollout creates a DisruptionRollout for the deployment, which has seen so many
+// releases.
 func (c *cluster) rollout(releases int64, change ...func(*v1beta1.DisruptionRolloutSpec)) contract.CronRef {
 	c.Helper()
 	one := intstr.FromInt(1)
@@ -427,8 +428,8 @@ func (c *cluster) rollout(releases int64, change ...func(*v1beta1.DisruptionRoll
 	return contract.CronRef{Namespace: c.namespace, Name: made.Name, UID: made.UID, Kind: v1beta1.KindDisruptionRollout}
 }
 
-// rolledOut gives the deployment the status of one with all its pods, or of one
-// that has none of its new template yet, and returns its release.
+// rolledOut gives the deployment a status in which all of its pods are new, or none,
+// and returns its release.
 func (c *cluster) rolledOut(done bool, number int64, at time.Time) contract.Release {
 	c.Helper()
 	d, err := c.Kube.AppsV1().Deployments(c.namespace).Get(c.Context(), "shop", metav1.GetOptions{})
@@ -443,7 +444,7 @@ func (c *cluster) rolledOut(done bool, number int64, at time.Time) contract.Rele
 	return contract.Release{Number: number, SeenAt: at, Containers: release.Containers, InitContainers: release.InitContainers}
 }
 
-// beginFor begins the run for a release; begun is without a reason while it waits.
+// beginFor begins the run for a release; begun has no reason while the run waits.
 func (c *cluster) beginFor(ref contract.CronRef, r contract.Release) (begun Begun) {
 	c.Helper()
 	answer, err := c.env.ExecuteActivity(c.BeginRun, BeginInput{Cron: ref, ScheduledAt: r.SeenAt, Release: &r})
@@ -455,8 +456,8 @@ func (c *cluster) beginFor(ref contract.CronRef, r contract.Release) (begun Begu
 	return begun
 }
 
-// saysOf wants the condition LastRun of a rollout with the reason.
-func (c *cluster) saysOf(ref contract.CronRef, reason string, words ...string) *v1beta1.DisruptionRollout {
+// wantRollout requires the condition LastRun of a DisruptionRollout with the reason.
+func (c *cluster) wantRollout(ref contract.CronRef, reason string, texts ...string) *v1beta1.DisruptionRollout {
 	c.Helper()
 	found, err := c.get(c.Context(), ref)
 	c.must(err)
@@ -464,16 +465,16 @@ func (c *cluster) saysOf(ref contract.CronRef, reason string, words ...string) *
 	if last == nil || last.Reason != reason {
 		c.Fatalf("LastRun = %+v, want %s", last, reason)
 	}
-	for _, word := range words {
-		if !strings.Contains(last.Message, word) {
-			c.Errorf("LastRun says %q, want %q in it", last.Message, word)
+	for _, text := range texts {
+		if !strings.Contains(last.Message, text) {
+			c.Errorf("LastRun says %q, want %q in it", last.Message, text)
 		}
 	}
 	return found.object.(*v1beta1.DisruptionRollout)
 }
 
-// rule C9: the run for a release waits until that is rolled out and the run before
-// it is over.
+// rule C9: the run for a release waits until that is rolled out and the run before it
+// is over.
 func TestTheRunForARelease(t *testing.T) {
 	c := servers(t)(t)
 	c.deployment()
@@ -483,11 +484,11 @@ func TestTheRunForARelease(t *testing.T) {
 	if begun := c.beginFor(ref, one); begun.Reason != "" || c.run(ref) != nil {
 		t.Errorf("begun = %+v before its release is rolled out", begun)
 	}
-	c.saysOf(ref, Waiting, "not rolled out", "0 are of the new template")
+	c.wantRollout(ref, Waiting, "not rolled out", "0 are of the new template")
 	c.rolledOut(true, 1, at)
 	begun := c.beginFor(ref, one)
 	d := c.run(ref)
-	r := c.saysOf(ref, Began)
+	r := c.wantRollout(ref, Began)
 	if begun.Reason != Began || d == nil || !r.Owns(d) || d.Name != "disruption-rollout-releases" || d.Labels[v1beta1.LabelRollout] != "releases" || d.Spec.Selector["tier"] != "web" {
 		t.Fatalf("begun = %+v, %+v", begun, d)
 	}
@@ -499,7 +500,7 @@ func TestTheRunForARelease(t *testing.T) {
 	if begun := c.beginFor(ref, two); begun.Reason != "" {
 		t.Errorf("begun = %+v while the run before goes on", begun)
 	}
-	c.saysOf(ref, Waiting, "the run before it is not over")
+	c.wantRollout(ref, Waiting, "the run before it is not over")
 	c.finish(d, "expired", v1beta1.VerdictPassed)
 	if ended, over := c.await(ref, d.UID); !over || ended.Ending != "expired" {
 		t.Errorf("ended = %+v, %t", ended, over)
@@ -507,7 +508,7 @@ func TestTheRunForARelease(t *testing.T) {
 	if begun := c.beginFor(ref, two); begun.Reason != Began {
 		t.Errorf("begun = %+v once the run before is over", begun)
 	}
-	if r := c.saysOf(ref, Began); len(r.Status.History) != 2 || r.Status.History[0].Verdict != v1beta1.VerdictPassed {
+	if r := c.wantRollout(ref, Began); len(r.Status.History) != 2 || r.Status.History[0].Verdict != v1beta1.VerdictPassed {
 		t.Errorf("history = %+v", r.Status.History)
 	}
 }
@@ -517,7 +518,7 @@ func TestWhatKeepsTheRunForAReleaseFromBeginning(t *testing.T) {
 	in := servers(t)
 	now := time.Now().Truncate(time.Second)
 	for _, part := range []struct {
-		name, reason, words string
+		name, reason, texts string
 		done                bool
 		change              func(*v1beta1.DisruptionRolloutSpec, *contract.Release)
 	}{
@@ -541,13 +542,14 @@ func TestWhatKeepsTheRunForAReleaseFromBeginning(t *testing.T) {
 				t.Errorf("begun = %+v, %v; want %s and nothing", begun, c.run(ref), part.reason)
 			}
 			if part.reason != Superseded {
-				c.saysOf(ref, part.reason, part.words)
+				c.wantRollout(ref, part.reason, part.texts)
 			}
 		})
 	}
 }
 
-// rules C5, C6: an emergency stop holds rollouts, and a rollout that is gone has no run.
+// rules C5, C6: an emergency stop holds DisruptionRollouts, and a DisruptionRollout
+// that is gone has no run.
 func TestARolloutIsHeldAndGoes(t *testing.T) {
 	c := servers(t)(t)
 	c.deployment()
@@ -561,7 +563,7 @@ func TestARolloutIsHeldAndGoes(t *testing.T) {
 	if begun := c.beginFor(ref, release); begun.Reason != EmergencyStop || c.run(ref) != nil {
 		t.Errorf("begun = %+v, want nothing", begun)
 	}
-	c.saysOf(ref, EmergencyStop, "payment is down")
+	c.wantRollout(ref, EmergencyStop, "payment is down")
 	c.must(c.Client.Delete().Resource("emergencystops").Name(stop.Name).Do(t.Context()).Error())
 	release.Number, release.SeenAt = 2, release.SeenAt.Add(time.Second)
 	begun := c.beginFor(ref, release)
@@ -569,13 +571,14 @@ func TestARolloutIsHeldAndGoes(t *testing.T) {
 	if _, over := c.await(ref, begun.UID); over || c.run(ref).DeletionTimestamp == nil {
 		t.Errorf("over = %t, want the run deleted", over)
 	}
-	c.letGo(c.run(ref))
+	c.finalize(c.run(ref))
 	if gone := c.beginFor(ref, release); gone.Reason != Gone {
 		t.Errorf("begun = %+v, want nothing", gone)
 	}
 }
 
-// rule C6: a run that began is told as one, also when its cron is being deleted by then.
+// rule C6: a run that began is reported so, also if its DisruptionCron is being deleted
+// by then.
 func TestARunOfACronThatGoes(t *testing.T) {
 	c := servers(t)(t)
 	c.deployment()
@@ -595,7 +598,7 @@ func TestARunOfACronThatGoes(t *testing.T) {
 	c.wantLast(ref, Began)
 }
 
-// rule C5: what is left of a cron whose finalizer was ripped off ends itself.
+// rule C5: the rest of a DisruptionCron whose finalizer was removed by force ends.
 func TestACronThatIsGone(t *testing.T) {
 	c := servers(t)(t)
 	c.deployment()
@@ -620,8 +623,8 @@ func TestACronThatIsGone(t *testing.T) {
 	}
 }
 
-// A run whose object is gone ended as its workflow says, once that has ended.
-func TestTheEndOfARunThatNobodyCanRead(t *testing.T) {
+// A run whose object is gone ended as its workflow reports, once that has ended.
+func TestTheEndOfARunWithoutItsObject(t *testing.T) {
 	c := servers(t)(t)
 	ref := c.cron()
 	w := worker.New(c.temporal, "played", worker.Options{})
@@ -647,7 +650,7 @@ func TestTheEndOfARunThatNobodyCanRead(t *testing.T) {
 	}
 }
 
-// What the template selects is never widened by the workload's labels.
+// The workload's labels never widen the template's selector.
 func TestLabelsOfTheWorkloadNarrowDown(t *testing.T) {
 	c := &v1beta1.DisruptionCron{ObjectMeta: metav1.ObjectMeta{Name: "noon"}}
 	c.Spec.DisruptionTemplate.Selector = map[string]string{"app": "cart"}

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// against is what keeps a run from beginning, as far as its cron and have, the
-// disruption that has its name, can tell; without a reason if nothing does.
+// against returns why a run must not begin, as far as its object and have, the existing
+// disruption of its name, show it; no reason if it may begin.
 func against(c *parent, scheduled, now time.Time, have *v1beta1.Disruption) Begun {
 	late := now.Sub(scheduled) - c.jitter
 	switch {
@@ -30,14 +30,16 @@ func against(c *parent, scheduled, now time.Time, have *v1beta1.Disruption) Begu
 	return Begun{}
 }
 
-// disruptionOf is the run of a cron or rollout. The labels by which the workload selects its
-// pods narrow down what the template selects, and never widen it.
+// disruptionOf returns the run of a DisruptionCron or DisruptionRollout. The labels by
+// which the workload selects its pods restrict the template's selector, and never widen
+// it.
 func disruptionOf(c *parent, workload metav1.LabelSelector, at time.Time) *v1beta1.Disruption {
 	controller := true
 	d := &v1beta1.Disruption{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.meta.Namespace, Name: c.child,
-			// From its first moment on: what is deleted before the bridge has seen it is noted, too.
+			// Set at creation, so that also a run that is deleted before the controller has seen
+			// it is noted.
 			Finalizers:  []string{v1beta1.DisruptionFinalizer},
 			Labels:      map[string]string{c.label: c.meta.Name},
 			Annotations: map[string]string{v1beta1.AnnotationScheduledAt: at.UTC().Format(time.RFC3339)},
@@ -57,7 +59,7 @@ func disruptionOf(c *parent, workload metav1.LabelSelector, at time.Time) *v1bet
 	for _, key := range slices.Sorted(maps.Keys(workload.MatchLabels)) {
 		value := workload.MatchLabels[key]
 		if has, set := d.Spec.Selector[key]; set && has != value {
-			// No pod has both: the disruption says that it has no targets.
+			// No pod has both, so the disruption reports that it has no targets.
 			d.Spec.AdvancedSelector = append(d.Spec.AdvancedSelector, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
 			continue
 		}

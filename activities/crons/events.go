@@ -11,9 +11,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// tellBegin records that a run began, or why it did not. It records nothing that status
-// has already: BeginRun runs every few seconds while a run waits.
-func (a *Activities) tellBegin(ctx context.Context, c *parent, at time.Time, b Begun) {
+// recordBegin records an event that a run began, or why it did not. It records nothing
+// that status has already: BeginRun runs every few seconds while a run waits.
+func (a *Activities) recordBegin(ctx context.Context, c *parent, at time.Time, b Begun) {
 	message := ofRun(at, b.Message)
 	if last := meta.FindStatusCondition(*c.conditions, v1beta1.ConditionLastRun); last != nil && last.Reason == b.Reason && last.Message == message {
 		return
@@ -25,8 +25,8 @@ func (a *Activities) tellBegin(ctx context.Context, c *parent, at time.Time, b B
 	a.Events.Of(ctx, c.kind, c.meta, eventType, "Run"+b.Reason, message, message)
 }
 
-// tellEnd records how a run ended.
-func (a *Activities) tellEnd(ctx context.Context, c *parent, run v1beta1.DisruptionRun, ended Ended) {
+// recordEnd records an event on how a run ended.
+func (a *Activities) recordEnd(ctx context.Context, c *parent, run v1beta1.DisruptionRun, ended Ended) {
 	eventType, message := corev1.EventTypeNormal, "its disruption is over: "+ended.Ending
 	if ended.Verdict != "" {
 		message += ", " + string(ended.Verdict)
@@ -40,7 +40,7 @@ func (a *Activities) tellEnd(ctx context.Context, c *parent, run v1beta1.Disrupt
 	a.Events.Of(ctx, c.kind, c.meta, eventType, "RunEnded", message, string(run.UID))
 }
 
-// ofRun puts before a message which run it is about.
+// ofRun prefixes a message with its run.
 func ofRun(at time.Time, message string) string {
 	return fmt.Sprintf("the run of %s: %s", at.Format(time.RFC3339), message)
 }

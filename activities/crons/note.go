@@ -12,9 +12,9 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Note writes into the status of the cron or rollout whose run d is that it began, unless
-// that is there. It comes before d goes: a run that is neither there nor in the history
-// never began.
+// Note writes into the status of the DisruptionCron or DisruptionRollout whose run d is
+// that it began, unless that is there. It is called before d's finalizer is removed: a
+// run that neither exists nor is in the history never began.
 func Note(ctx context.Context, client rest.Interface, d *v1beta1.Disruption) error {
 	at, err := time.Parse(time.RFC3339, d.Annotations[v1beta1.AnnotationScheduledAt])
 	if err != nil {

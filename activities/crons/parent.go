@@ -15,13 +15,13 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// parent is what has runs: a DisruptionCron or a DisruptionRollout. Its pointers
-// are into object.
+// parent is an object with runs: a DisruptionCron or a DisruptionRollout. Its pointers
+// point into object.
 type parent struct {
 	object         runtime.Object
 	meta           *metav1.ObjectMeta
 	kind, resource string
-	// child is the name of its runs, label what marks them as its own.
+	// child is the name of its runs; label marks them as its own.
 	child, label string
 	owns         func(*v1beta1.Disruption) bool
 
@@ -31,12 +31,13 @@ type parent struct {
 	paused    bool
 	// lateness is how late, after jitter, a run may begin.
 	lateness, jitter time.Duration
-	// releases is how many a rollout has seen.
+	// releases counts the releases that a DisruptionRollout has seen.
 	releases int64
 
 	history    *[]v1beta1.DisruptionRun
 	conditions *[]metav1.Condition
-	// lastTime and missing are nil where the bridge writes them.
+	// lastTime and missing are nil for a DisruptionRollout, where the controller writes
+	// them.
 	lastTime, missing **metav1.Time
 }
 
@@ -63,7 +64,7 @@ func ofRollout(r *v1beta1.DisruptionRollout) *parent {
 	}
 }
 
-// get reads what has runs, live. Another one of its name counts as not found.
+// get reads the object with runs, live. Another one of its name counts as not found.
 func (a *Activities) get(ctx context.Context, ref contract.CronRef) (*parent, error) {
 	var found *parent
 	if ref.Rollout() {

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// waits is what the run for a release waits for: until the pods are those of the
-// release, the targets would be gone soon. Empty when it may begin.
+// waits returns why the run for a release has to wait; empty when it may begin. Before
+// the rollout is done, it would target pods that are replaced soon.
 func waits(p *parent, release contract.Release, have *v1beta1.Disruption, workload kube.Workload) string {
 	switch {
 	case workload.Release != (kube.Release{Containers: release.Containers, InitContainers: release.InitContainers}):
@@ -23,7 +23,7 @@ func waits(p *parent, release contract.Release, have *v1beta1.Disruption, worklo
 	return ""
 }
 
-// held says that the run for a release waits, or that it did for too long.
+// held returns that the run for a release waits, or that it waited too long.
 func held(p *parent, scheduled, now time.Time, why string) Begun {
 	if late := now.Sub(scheduled); late > p.lateness {
 		return Begun{Reason: TooLate, Message: fmt.Sprintf("%s, and delayedStartTolerance is %s", why, p.lateness)}

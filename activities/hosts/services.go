@@ -1,6 +1,5 @@
-// Package hosts finds out what the services that a network disruption names stand
-// for: addresses and ports, in the words of network.hosts. It reads the cluster and
-// changes nothing.
+// Package hosts resolves the services that a network disruption names to addresses and
+// ports, in the form of network.hosts. It reads the cluster and changes nothing.
 package hosts
 
 import (
@@ -19,12 +18,12 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// MostRules is how many hosts a network disruption may come to.
+// MostRules bounds the hosts of a network disruption.
 const MostRules = 2048
 
-// OfServices are the hosts that the services of a disruption stand for now.
-// Problems say what of them cannot be disturbed, and what to do about it; the
-// rest is returned all the same. The error is the cluster's.
+// OfServices returns the hosts of a disruption's services now. problems lists what
+// cannot be disrupted, and how to fix that; the rest is returned anyway. err is an
+// error of the cluster.
 func OfServices(ctx context.Context, client kubernetes.Interface, d *v1beta1.Disruption) (found []v1beta1.NetworkHost, problems []string, err error) {
 	for i, want := range d.Spec.Network.Services {
 		want = want.In(d.Namespace)
@@ -41,7 +40,7 @@ func OfServices(ctx context.Context, client kubernetes.Interface, d *v1beta1.Dis
 	return Unique(found), problems, nil
 }
 
-// read returns no service if there is none.
+// read returns nil if the service does not exist.
 func read(ctx context.Context, client kubernetes.Interface, want v1beta1.NetworkService) (*corev1.Service, []discoveryv1.EndpointSlice, error) {
 	service, err := client.CoreV1().Services(want.Namespace).Get(ctx, want.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -56,9 +55,9 @@ func read(ctx context.Context, client kubernetes.Interface, want v1beta1.Network
 	return service, parts, err
 }
 
-// TooMany says that resolved hosts and those of the spec come to too many rules;
-// empty if they do not. A name in the spec counts once here, and in the injector
-// once for each of its addresses.
+// TooMany returns a text if the resolved hosts and those of the spec need too many
+// rules; empty if not. A name in the spec counts once here, and in the injector once
+// for each of its addresses.
 func TooMany(n *v1beta1.NetworkDisruption, resolved []v1beta1.NetworkHost) string {
 	listed := len(n.Hosts) + len(n.AllowedHosts)
 	if listed+len(resolved) <= MostRules {
@@ -68,7 +67,7 @@ func TooMany(n *v1beta1.NetworkDisruption, resolved []v1beta1.NetworkHost) strin
 		"Name fewer services, some of their ports, or a percentage of their addresses", listed, len(resolved), listed+len(resolved), MostRules)
 }
 
-// Unique keeps each host once, in their order. It is never nil: no hosts are an
+// Unique keeps each host once, in the given order. It is never nil: no hosts are an
 // empty list.
 func Unique(some ...[]v1beta1.NetworkHost) []v1beta1.NetworkHost {
 	seen, kept := map[v1beta1.NetworkHost]bool{}, []v1beta1.NetworkHost{}

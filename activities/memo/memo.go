@@ -1,5 +1,5 @@
-// Package memo keeps in memory what was used last, up to so many bytes: what is dropped
-// is read again. Nothing in it is needed.
+// Package memo caches the values that were used last, up to a number of bytes. Callers
+// read a dropped value again.
 package memo
 
 import (
@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// overhead is what an entry takes beside its value, in bytes.
+// overhead is the size of an entry beside its value, in bytes.
 const overhead = 512
 
 // Memo keeps values by their keys. Several goroutines may use it.
@@ -15,7 +15,7 @@ type Memo[Key comparable, Value any] struct {
 	mu sync.Mutex
 	// most and held are in bytes.
 	most, held int
-	// entries begins with the one that was used last.
+	// entries begins with the entry that was used last.
 	entries *list.List
 	by      map[Key]*list.Element
 }
@@ -26,13 +26,13 @@ type entry[Key comparable, Value any] struct {
 	bytes int
 }
 
-// New returns an empty one for at most so many bytes.
+// New returns an empty Memo for at most most bytes.
 func New[Key comparable, Value any](most int) *Memo[Key, Value] {
 	return &Memo[Key, Value]{most: most, entries: list.New(), by: map[Key]*list.Element{}}
 }
 
-// Add keeps a value of that many bytes in the place of an older one, and drops those that
-// were not used for longest until all fit. One that never fits is not kept.
+// Add keeps a value of that many bytes in place of an older one, and drops the least
+// recently used ones until all fit. It does not keep a value that never fits.
 func (m *Memo[Key, Value]) Add(key Key, value Value, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +47,7 @@ func (m *Memo[Key, Value]) Add(key Key, value Value, bytes int) {
 	}
 }
 
-// Get returns a value that is kept.
+// Get returns a cached value.
 func (m *Memo[Key, Value]) Get(key Key) (value Value, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func (m *Memo[Key, Value]) Get(key Key) (value Value, found bool) {
 	return element.Value.(entry[Key, Value]).value, true
 }
 
-// Remove drops a value; none is no error.
+// Remove drops a value; a missing one is no error.
 func (m *Memo[Key, Value]) Remove(key Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package metric names everything that the activities count, and says what each
-// number means. docs/metrics.md says the same, and a test compares the two.
+// Package metric defines everything that the activities count, with the meaning of each
+// number. A test compares it with docs/metrics.md.
 package metric
 
 import (
@@ -11,12 +11,12 @@ import (
 // Counter is a number that only grows.
 type Counter struct {
 	Name, Help string
-	// Label tells the parts of the number apart; empty: there is one part.
+	// Label distinguishes the parts of the number; empty: there is one part.
 	Label string
 }
 
-// What activities count. Of orphans there is no gauge of those that are left: it
-// would be set by one worker and contradicted by another.
+// The counters of the activities. There is no gauge of left orphans: one worker would
+// set it and another would contradict it.
 var (
 	ChaosPodsCreated = Counter{"squall_chaos_pods_created_total", "Chaos pods that were created.", ""}
 	Stuck            = Counter{"squall_stuck_total", "Times that a disruption came to wait for a person, because something could not be cleaned.", ""}
@@ -34,14 +34,13 @@ var (
 	InjectorCleaned     = Counter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}
 )
 
-// All are all counters.
+// All returns all counters.
 func All() []Counter {
 	return []Counter{ChaosPodsCreated, Stuck, CleaningUnreachable, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, Notifications, ProbeAnswers, ProbeWaits, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
 }
 
-// Parts are the values that the label of c may have. Prometheus sees nothing of
-// the first count of a number that was not there before, so all are shown from
-// the start.
+// Parts are the values of the label of c. Prometheus misses the first count of a number
+// that did not exist before, so all parts exist from the start.
 func (c Counter) Parts() []string {
 	switch c {
 	case OrphansFound, OrphansCleaned, OrphansLeft:
@@ -56,8 +55,8 @@ func (c Counter) Parts() []string {
 	return nil
 }
 
-// Add counts n within an activity; elsewhere, as in a test of a part of one, it
-// does nothing. part is the value of the label, if c has one.
+// Add counts n within an activity. Elsewhere, as in a test of a part of one, it does
+// nothing. part is the value of the label, if c has one.
 func (c Counter) Add(ctx context.Context, n int, part string) {
 	if !activity.IsActivity(ctx) {
 		return

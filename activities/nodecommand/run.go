@@ -1,6 +1,6 @@
-// Package nodecommand runs single commands of the injector on nodes, each in a
-// pod of its own that is gone when the command is over: it asks a node for its
-// marks, and undoes what journals there note. No such pod is a chaos pod.
+// Package nodecommand runs single commands of the injector on nodes, each in a pod of
+// its own that is deleted after the command. The commands read a node's marks, and undo
+// what its journals describe. No such pod is a chaos pod.
 package nodecommand
 
 import (
@@ -27,8 +27,8 @@ type Runner struct {
 	Builder chaospod.Builder
 }
 
-// Audit asks a node for its marks, of all disruptions unless args choose one;
-// why says what could not be looked at.
+// Audit reads the marks on a node, of all disruptions unless args choose one. why is
+// empty if the whole node was searched.
 func (r Runner) Audit(ctx context.Context, owner chaospod.Owner, node *corev1.Node, args ...string) (audit v1beta1.Audit, why string, err error) {
 	pod, why, err := r.run(ctx, owner, node, append([]string{"audit"}, args...)...)
 	if err != nil || why != "" {
@@ -41,10 +41,10 @@ func (r Runner) Audit(ctx context.Context, owner chaospod.Owner, node *corev1.No
 	return audit, audit.Error, nil
 }
 
-// Clean undoes what journals on the node note of these disruptions, in one pod
-// however many they are. It returns the cleaner's words about each of which it
-// could not clean all it found.
-func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.Node, uids ...types.UID) (words map[types.UID]string, err error) {
+// Clean undoes what journals on the node describe for these disruptions, in one pod for
+// all. For each disruption that it could not clean completely, it returns the cleaner's
+// report.
+func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.Node, uids ...types.UID) (reports map[types.UID]string, err error) {
 	args := []string{"clean"}
 	for _, uid := range uids {
 		args = append(args, "--disruption", string(uid))
@@ -53,22 +53,22 @@ func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.No
 	if err != nil {
 		return nil, err
 	}
-	words = map[types.UID]string{}
+	reports = map[types.UID]string{}
 	for _, uid := range uids {
 		if why != "" {
-			words[uid] = why
+			reports[uid] = why
 		} else if cleaned, _ := chaospod.Cleaned(pod); !cleaned {
-			words[uid] = chaospod.CleanerReportOf(pod, uid)
+			reports[uid] = chaospod.CleanerReportOf(pod, uid)
 		}
 	}
-	return words, nil
+	return reports, nil
 }
 
-// run runs a command of the injector on a node and returns its pod as it
-// ended; the pod itself is gone then. One that an attempt before this left is
-// taken for its own. While the kubelet rejects the pod, run
-// creates it again. When that cannot be done on this node
-// now, why says so; an error is what the API server cannot do now for any node.
+// run runs a command of the injector on a node, and returns its pod as it ended. The
+// pod itself is deleted by then. A pod that an earlier attempt left counts as this
+// attempt's. While the kubelet rejects the pod, run creates it again. why is the reason
+// if the node cannot run the command now; err is an error of the API server that does
+// not depend on the node.
 func (r Runner) run(ctx context.Context, owner chaospod.Owner, node *corev1.Node, args ...string) (ended *corev1.Pod, why string, err error) {
 	pod, err := r.Builder.NodeCommand(owner, node, args)
 	if err != nil {
@@ -135,7 +135,8 @@ func (r Runner) await(ctx context.Context, name string, deadline time.Time) (*co
 	}
 }
 
-// remove takes the pod of a command away, whether it runs or not. Gone is done.
+// remove deletes the pod of a command, whether it runs or not. A pod that is gone is no
+// error.
 func (r Runner) remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Many searches of a node that begin at once run two at a time, and those of another
-// node beside them.
+// Many searches of a node that begin at once run two at a time; those of another node
+// run beside them.
 func TestCommandsTakeTurnsOnANode(t *testing.T) {
 	turns := turns{most: 2, busy: map[string]chan struct{}{}}
 	var guard sync.Mutex
@@ -30,7 +30,7 @@ func TestCommandsTakeTurnsOnANode(t *testing.T) {
 				}
 				defer leave()
 				count(node, 1)
-				time.Sleep(time.Millisecond) // long enough for the others to come
+				time.Sleep(time.Millisecond) // long enough for the others to arrive
 				count(node, -1)
 			})
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Activities carries what sending needs. Its methods are registered with a
+// Activities has the clients for notifications. Its methods are registered with a
 // Temporal worker under their own names.
 type Activities struct {
 	Settings Settings
@@ -26,14 +26,14 @@ type Delivery struct {
 	To           Recipient    `json:"to"`
 }
 
-// Undelivered is a notification that is tried no more.
+// Undelivered is a notification that is no longer retried.
 type Undelivered struct {
 	Delivery Delivery `json:"delivery"`
 	Why      string   `json:"why"`
 }
 
-// Notify is one attempt to tell one recipient. Whoever receives the same ID twice
-// was told twice: an answer may be lost.
+// Notify makes one attempt to notify one recipient. A recipient may receive the same ID
+// twice, if the first answer was lost.
 func (a *Activities) Notify(ctx context.Context, in Delivery) error {
 	ctx, stop := untilWorkerStops(ctx)
 	defer stop()
@@ -52,8 +52,8 @@ func (a *Activities) Notify(ctx context.Context, in Delivery) error {
 	return err
 }
 
-// GiveUpNotification counts a notification that somebody was not told, and says so
-// in an event on the disruption or scenario.
+// GiveUpNotification counts a notification that was not delivered, and records an event
+// on the disruption or DisruptionScenario.
 func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) error {
 	metric.Notifications.Add(ctx, 1, "given-up")
 	n := in.Delivery.Notification
@@ -65,7 +65,7 @@ func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) err
 	}}
 	message := fmt.Sprintf("%s was not notified of %s: %s", in.Delivery.To, n.Reason, in.Why)
 	key := n.ID + " " + in.Delivery.To.String()
-	if n.What() == scenario {
+	if n.ObjectWord() == scenario {
 		named := &v1beta1.DisruptionScenario{ObjectMeta: status.Named(n.Object).ObjectMeta}
 		events.Of(ctx, v1beta1.KindDisruptionScenario, named, corev1.EventTypeWarning, "NotNotified", message, key)
 		return nil
@@ -74,8 +74,8 @@ func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) err
 	return nil
 }
 
-// untilWorkerStops ends ctx when the worker is asked to end: somebody who does not
-// answer must not hold that up, and another worker makes the next attempt.
+// untilWorkerStops ends ctx when the worker stops: a recipient that does not answer
+// must not delay that. Another worker makes the next attempt.
 func untilWorkerStops(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !activity.IsActivity(ctx) {
 		return ctx, func() {}

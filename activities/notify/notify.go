@@ -1,6 +1,6 @@
-// Package notify tells people what becomes of a disruption, or of a scenario of them: a
-// webhook of the operator's, and Slack. Who is told what is decided from settings and
-// spec.reporting alone; sending is one attempt, which may be made again.
+// Package notify notifies people of the progress of a disruption or a
+// DisruptionScenario, by a webhook and by Slack. Settings and spec.reporting alone
+// decide who receives what. Sending is one attempt, which may be repeated.
 package notify
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Notification says once what became of a disruption, or of a scenario of them. It has
-// no secret: Temporal keeps it.
+// Notification describes one change of a disruption or a DisruptionScenario. It holds
+// no secret, because Temporal stores it.
 type Notification struct {
 	// ID is the same in every attempt and for every recipient.
 	ID string `json:"id"`
-	// Object is what it is about: a Disruption, or what Kind says.
+	// Object is the Disruption, or the object of kind Kind.
 	Object v1beta1.DisruptionRef    `json:"disruption"`
 	Kind   string                   `json:"kind,omitempty"`
 	Type   v1beta1.NotificationType `json:"type"`
@@ -27,18 +27,18 @@ type Notification struct {
 	Phase  v1beta1.Phase `json:"phase,omitempty"`
 	Ending string        `json:"ending,omitempty"`
 	Kinds  []string      `json:"kinds,omitempty"`
-	// Targets counts those that are disrupted or are to be, Stuck the chaos pods that
-	// could not be cleaned.
+	// Targets counts the targets that are disrupted or are to be, Stuck the chaos pods
+	// that could not be cleaned.
 	Targets int             `json:"targets,omitempty"`
 	Stuck   int             `json:"stuck,omitempty"`
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 	Purpose string          `json:"purpose,omitempty"`
-	// Requester is the user who asked for the disruption, if that is known.
+	// Requester is the user who created the disruption, if known.
 	Requester string `json:"requester,omitempty"`
 }
 
-// What is the word for what it is about: disruption, or scenario.
-func (n Notification) What() string {
+// ObjectWord is the word for the object: disruption or scenario.
+func (n Notification) ObjectWord() string {
 	if n.Kind == v1beta1.KindDisruptionScenario {
 		return scenario
 	}
@@ -47,19 +47,20 @@ func (n Notification) What() string {
 
 const scenario = "scenario"
 
-// Ways to tell somebody.
+// Ways to notify a recipient.
 const (
 	Webhook      = "webhook"
 	SlackChannel = "slack-channel"
 	SlackUser    = "slack-user"
 )
 
-// Recipient is somebody who is told. Where the webhook is only the worker knows.
+// Recipient receives notifications. The webhook's address is not in it; only the worker
+// knows it.
 type Recipient struct {
 	Way string `json:"way"`
-	// To is a channel of Slack, or the e-mail address of one of its users.
+	// To is a Slack channel, or the e-mail address of a Slack user.
 	To string `json:"to,omitempty"`
-	// Least is the least important type that is told.
+	// Least is the least important type that the recipient receives.
 	Least v1beta1.NotificationType `json:"least"`
 }
 
@@ -74,26 +75,27 @@ func (r Recipient) String() string {
 	return r.Way
 }
 
-// Audience is who hears of a disruption, or of a scenario.
+// Audience lists the recipients for a disruption or a DisruptionScenario.
 type Audience struct {
 	Recipients []Recipient `json:"recipients"`
 	Purpose    string      `json:"purpose,omitempty"`
 }
 
-// Of are those who hear of notifications of a type. Nobody is nil's audience.
-func (a *Audience) Of(kind v1beta1.NotificationType) (told []Recipient) {
+// Of returns the recipients of a type of notifications. A nil Audience has none.
+func (a *Audience) Of(kind v1beta1.NotificationType) (recipients []Recipient) {
 	if a == nil {
 		return nil
 	}
 	for _, r := range a.Recipients {
 		if kind.Matters(r.Least) {
-			told = append(told, r)
+			recipients = append(recipients, r)
 		}
 	}
-	return told
+	return recipients
 }
 
-// Audience is who hears of what has that spec.reporting; nil if nobody does.
+// Audience returns the recipients for an object with that spec.reporting; nil if there
+// are none.
 func (s Settings) Audience(reporting *v1beta1.Reporting) *Audience {
 	var a Audience
 	if s.WebhookURL != "" {
@@ -116,7 +118,7 @@ func (s Settings) Audience(reporting *v1beta1.Reporting) *Audience {
 	return &a
 }
 
-// add adds a recipient, or lets one that is there hear of more.
+// add adds a recipient, or lowers the least type of one that is there.
 func (a *Audience) add(r Recipient) {
 	if r.Way != Webhook && r.To == "" {
 		return
@@ -131,7 +133,7 @@ func (a *Audience) add(r Recipient) {
 		return
 	}
 	if r.Least.Matters(a.Recipients[i].Least) {
-		return // it hears of these already
+		return // it receives these types already
 	}
 	a.Recipients[i].Least = r.Least
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/test/golden"
 )
 
-// What must never be in an error.
+// secretText, tokenText and hidden must never be in an error.
 const (
 	secretText = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	tokenText  = "xoxb-0000-token"
@@ -36,20 +36,21 @@ var finished = Notification{
 	Kinds: []string{"network-disruption"}, Targets: 2, Verdict: v1beta1.VerdictFailed, Purpose: "to be sure of the retries, <!channel> & all", Requester: "ann <ann@example.com>",
 }
 
-// call is a request as the other side got it.
+// call is a request as the recipient received it.
 type call struct {
 	path, body string
 	header     http.Header
 }
 
-// place is somebody who is told: a real server on this machine.
+// place is a recipient: a real server on this machine.
 type place struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []call
 }
 
-// answering answers each call by the answer of its number, the last for good.
+// answering answers each call by the answer of its number, and further calls by the
+// last one.
 func answering(t *testing.T, answers ...http.HandlerFunc) *place {
 	t.Helper()
 	p := &place{}
@@ -72,7 +73,7 @@ func code(status int) http.HandlerFunc {
 	}
 }
 
-func says(text string) http.HandlerFunc {
+func body(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
 
@@ -92,7 +93,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// sender tells p, as a webhook and as Slack.
+// sender notifies p, as a webhook and as Slack.
 func sender(t *testing.T, p *place) *Activities {
 	t.Helper()
 	return &Activities{Settings: Settings{
@@ -101,7 +102,7 @@ func sender(t *testing.T, p *place) *Activities {
 	}}
 }
 
-// attempt is one, of whose error everything is looked at.
+// attempt makes one attempt, and checks the whole error for secrets.
 func attempt(t *testing.T, a *Activities, to Recipient) error {
 	t.Helper()
 	err := a.Notify(t.Context(), Delivery{Notification: finished, To: to})
@@ -127,13 +128,13 @@ var (
 	toUser    = Recipient{Way: SlackUser, To: "ann@example.com"}
 )
 
-// rule M3: which answers are the end of it, and which are not.
+// rule M3: which answers are final, and which are retried.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		to     Recipient
 		answer http.HandlerFunc
-		want   string // of the error; empty: it was told
+		want   string // of the error; empty: it was delivered
 		over   bool   // no other attempt
 		wait   time.Duration
 	}{
@@ -148,14 +149,14 @@ func TestAnswers(t *testing.T) {
 		{"a webhook that does not want it", toHook, code(400), "the webhook answered 400", true, 0},
 		{"a webhook that does not know us", toHook, code(401), "the webhook answered 401", true, 0},
 		{"a webhook that is gone", toHook, code(410), "the webhook answered 410", true, 0},
-		{"Slack takes it", toChannel, says(`{"ok":true}`), "", false, 0},
+		{"Slack takes it", toChannel, body(`{"ok":true}`), "", false, 0},
 		{"Slack is asked too often", toChannel, later(429, "30"), "Slack (chat.postMessage) answered 429", false, 30 * time.Second},
-		{"Slack has trouble", toChannel, says(`{"ok":false,"error":"internal_error"}`), "Slack (chat.postMessage) answered internal_error", false, 0},
-		{"Slack does not know the channel", toChannel, says(`{"ok":false,"error":"channel_not_found"}`), "Slack (chat.postMessage) answered channel_not_found", true, 0},
-		{"Slack does not know the token", toChannel, says(`{"ok":false,"error":"invalid_auth"}`), "Slack (chat.postMessage) answered invalid_auth", true, 0},
-		{"Slack says our token", toChannel, says(`{"ok":false,"error":"` + tokenText + `"}`), "refused without a reason", true, 0},
-		{"somebody else than Slack", toChannel, says(secretText), "not JSON", false, 0},
-		{"Slack does not know the user", toUser, says(`{"ok":false,"error":"users_not_found"}`), "Slack (users.lookupByEmail) answered users_not_found", true, 0},
+		{"Slack has trouble", toChannel, body(`{"ok":false,"error":"internal_error"}`), "Slack (chat.postMessage) answered internal_error", false, 0},
+		{"Slack does not know the channel", toChannel, body(`{"ok":false,"error":"channel_not_found"}`), "Slack (chat.postMessage) answered channel_not_found", true, 0},
+		{"Slack does not know the token", toChannel, body(`{"ok":false,"error":"invalid_auth"}`), "Slack (chat.postMessage) answered invalid_auth", true, 0},
+		{"Slack says our token", toChannel, body(`{"ok":false,"error":"` + tokenText + `"}`), "refused without a reason", true, 0},
+		{"somebody else than Slack", toChannel, body(secretText), "not JSON", false, 0},
+		{"Slack does not know the user", toUser, body(`{"ok":false,"error":"users_not_found"}`), "Slack (users.lookupByEmail) answered users_not_found", true, 0},
 		{"a way of a newer worker", Recipient{Way: "telex"}, code(200), "a newer worker does", false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestRetryAfterADate(t *testing.T) {
 	}
 }
 
-// rules M3, M4: whatever goes wrong before, each attempt says the same under the same
+// rules M3, M4: after any failure, the next attempt has the same content under the same
 // ID, and is signed.
 func TestEachAttemptIsTheSameEventAndSigned(t *testing.T) {
 	p := answering(t, code(500), code(500), code(200))
@@ -219,9 +220,9 @@ func TestEachAttemptIsTheSameEventAndSigned(t *testing.T) {
 	kept(t, "event.json", p.calls[0].body)
 }
 
-// What is told of a scenario names it where a disruption would be.
-func TestWhatIsToldOfAScenario(t *testing.T) {
-	p := answering(t, code(200), says(`{"ok":true}`))
+// A notification of a DisruptionScenario names it where a disruption would be.
+func TestNotificationOfAScenario(t *testing.T) {
+	p := answering(t, code(200), body(`{"ok":true}`))
 	a := sender(t, p)
 	n := Notification{
 		ID: "6f1c/approvalawaited-1", Object: finished.Object, Kind: v1beta1.KindDisruptionScenario, Type: v1beta1.NotificationWarning,
@@ -238,7 +239,7 @@ func TestWhatIsToldOfAScenario(t *testing.T) {
 	}
 }
 
-// The example of the specification of Standard Webhooks: what its libraries accept.
+// The example in the specification of Standard Webhooks, which its libraries accept.
 func TestSignatureOfTheStandard(t *testing.T) {
 	got, err := sign(secretText, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || got != want {
@@ -255,7 +256,7 @@ func TestSignatureOfTheStandard(t *testing.T) {
 
 // rule M4
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	elsewhere := answering(t, says(`{"ok":true}`))
+	elsewhere := answering(t, body(`{"ok":true}`))
 	for _, redirect := range []int{301, 302, 303, 307, 308} {
 		p := answering(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, redirect) })
 		for _, to := range []Recipient{toHook, toChannel, toUser} {
@@ -269,8 +270,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// Somebody who is away, or never answers, is asked again.
-func TestNobodyAnswers(t *testing.T) {
+// A recipient that is unreachable, or never answers, is retried.
+func TestARecipientThatDoesNotAnswer(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	p := answering(t, func(_ http.ResponseWriter, r *http.Request) { asked <- struct{}{}; <-r.Context().Done() })
 	a := sender(t, p)
@@ -279,7 +280,7 @@ func TestNobodyAnswers(t *testing.T) {
 	env.RegisterActivity(a)
 	stopped := make(chan struct{})
 	env.SetWorkerStopChannel(stopped)
-	go func() { <-asked; close(stopped) }() // a worker that is asked to end does not wait for an answer
+	go func() { <-asked; close(stopped) }() // a worker that stops does not wait for an answer
 	_, err := env.ExecuteActivity(a.Notify, Delivery{Notification: finished, To: toHook})
 	if err == nil || forGood(err) || !strings.Contains(err.Error(), "context canceled") || strings.Contains(err.Error(), hidden) {
 		t.Errorf("error = %v, want one that may pass", err)
@@ -294,24 +295,25 @@ func TestNobodyAnswers(t *testing.T) {
 }
 
 func TestSlack(t *testing.T) {
-	p := answering(t, says(`{"ok":true,"user":{"id":"U7"}}`))
+	p := answering(t, body(`{"ok":true,"user":{"id":"U7"}}`))
 	a := sender(t, p)
 	for _, to := range []Recipient{toUser, toChannel} {
 		if err := attempt(t, a, to); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var said []string
+	var bodies []string
 	for _, c := range p.calls {
-		said = append(said, c.path+" "+c.body)
+		bodies = append(bodies, c.path+" "+c.body)
 		if c.header.Get("Authorization") != "Bearer "+tokenText {
 			t.Errorf("call %s without the token", c.path)
 		}
 	}
-	kept(t, "slack.txt", strings.Join(said, "\n"))
+	kept(t, "slack.txt", strings.Join(bodies, "\n"))
 }
 
-// A worker that lost its settings, in a rollout or by a slip, leaves it to the next.
+// A worker that lost its settings, by a rollout or a mistake, leaves the notification
+// to the next.
 func TestSettingsThatAreGone(t *testing.T) {
 	gone := Settings{WebhookURL: "http://127.0.0.1:1", WebhookSecretFile: "/nowhere", SlackTokenFile: "/nowhere"}
 	for _, s := range []Settings{{}, gone} {
@@ -362,7 +364,7 @@ func TestAudience(t *testing.T) {
 	}
 }
 
-// rule M5: the order is the reference product's, and Info alone is not told by default.
+// rule M5: the order is chaos-controller's, and by default Info is not sent.
 func TestWhatMatters(t *testing.T) {
 	for least, want := range map[v1beta1.NotificationType]string{
 		"": "Success Completion Warning Error", "Info": "Info Success Completion Warning Error", "Success": "Success Completion Warning Error",
@@ -370,8 +372,8 @@ func TestWhatMatters(t *testing.T) {
 	} {
 		a := &Audience{}
 		a.add(Recipient{Way: Webhook, Least: least})
-		told := slices.DeleteFunc(strings.Split(v1beta1.NotificationTypes(), ", "), func(kind string) bool { return len(a.Of(v1beta1.NotificationType(kind))) == 0 })
-		if got := strings.Join(told, " "); got != want {
+		sent := slices.DeleteFunc(strings.Split(v1beta1.NotificationTypes(), ", "), func(kind string) bool { return len(a.Of(v1beta1.NotificationType(kind))) == 0 })
+		if got := strings.Join(sent, " "); got != want {
 			t.Errorf("from %q on is told %q, want %q", least, got, want)
 		}
 	}

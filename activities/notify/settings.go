@@ -21,24 +21,24 @@ const (
 	SettingCluster           = "cluster-name"
 )
 
-// SlackURL is where Slack is for those who run none of their own.
+// SlackURL is the default of setting notify-slack-url.
 const SlackURL = "https://slack.com/api"
 
-// Settings are what the worker is told of notifications. The zero value sends none.
+// Settings are the worker's settings for notifications. The zero value sends none.
 type Settings struct {
 	WebhookURL        string `mapstructure:"notify-webhook-url"`
 	WebhookSecretFile string `mapstructure:"notify-webhook-secret-file"`
 	SlackTokenFile    string `mapstructure:"notify-slack-token-file"`
-	// SlackChannel hears of all disruptions.
+	// SlackChannel receives the notifications of all disruptions.
 	SlackChannel string `mapstructure:"notify-slack-channel"`
 	SlackURL     string `mapstructure:"notify-slack-url"`
 	// LeastType is the least important type for the webhook and SlackChannel.
 	LeastType v1beta1.NotificationType `mapstructure:"notify-least-type"`
-	// Cluster is what people call the cluster.
+	// Cluster is the name that people give the cluster.
 	Cluster string `mapstructure:"cluster-name"`
 }
 
-// Check says what is wrong. It does not say an address: that may hold a password.
+// Check returns what is wrong. It never names an address, which may hold a password.
 func (s Settings) Check() error {
 	switch {
 	case s.WebhookURL != "" && !isURL(s.WebhookURL):
@@ -66,7 +66,7 @@ func (s Settings) slack(method string) string {
 	return strings.TrimSuffix(cmp.Or(s.SlackURL, SlackURL), "/") + "/" + method
 }
 
-// secret reads a file each time: whoever mounts it may replace it.
+// secret reads a file each time, because the mounted file may be replaced.
 func secret(setting, file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

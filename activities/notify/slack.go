@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// passing are errors of Slack that go by; all others stay until somebody does
-// something about them.
+// passing are errors of Slack that pass with time; a person has to fix all others.
 var passing = []string{"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 
-// slackError is how Slack words its errors. Nothing else of an answer is told.
+// slackError matches the form of Slack's errors. An error text has nothing else of an
+// answer.
 var slackError = regexp.MustCompile(`^[a-z_]{1,64}$`)
 
-// mostText is how much of a message or purpose Slack is told.
+// mostText bounds a message or purpose for Slack, in characters.
 const mostText = 1000
 
-// postSlack tells a channel of Slack, or a user by the e-mail address.
+// postSlack notifies a Slack channel, or a user by the e-mail address.
 func (s Settings) postSlack(ctx context.Context, to Recipient, n Notification) error {
 	if s.SlackTokenFile == "" {
 		return fmt.Errorf("setting %s is empty: this worker has no token for Slack any more", SettingSlackTokenFile)
@@ -46,7 +46,8 @@ func (s Settings) postSlack(ctx context.Context, to Recipient, n Notification) e
 	return err
 }
 
-// slackUser is the ID of a user. The address goes in the body: addresses of requests are logged.
+// slackUser returns the ID of a user. The address is in the body, because logs have the
+// addresses of requests.
 func (s Settings) slackUser(ctx context.Context, token, email string) (string, error) {
 	answer, err := s.callSlack(ctx, token, "users.lookupByEmail", "application/x-www-form-urlencoded", []byte(url.Values{"email": {email}}.Encode()))
 	if err != nil {
@@ -70,33 +71,34 @@ func (s Settings) callSlack(ctx context.Context, token, method, contentType stri
 	}
 	request.Header.Set("Content-Type", contentType)
 	request.Header.Set("Authorization", "Bearer "+token)
-	whom := "Slack (" + method + ")"
-	text, err := send(request, whom)
+	recipient := "Slack (" + method + ")"
+	text, err := send(request, recipient)
 	if err != nil {
 		return answer, err
 	}
 	if json.Unmarshal(text, &answer) != nil {
-		return answer, again(0, "%s answered something that is not JSON", whom)
+		return answer, again(0, "%s answered something that is not JSON", recipient)
 	}
 	switch {
 	case answer.OK:
 		return answer, nil
 	case !slackError.MatchString(answer.Error):
-		return answer, refused("%s refused without a reason", whom)
+		return answer, refused("%s refused without a reason", recipient)
 	case slices.Contains(passing, answer.Error):
-		return answer, again(0, "%s answered %s", whom, answer.Error)
+		return answer, again(0, "%s answered %s", recipient, answer.Error)
 	}
-	return answer, refused("%s answered %s", whom, answer.Error)
+	return answer, refused("%s answered %s", recipient, answer.Error)
 }
 
-// text is a message for people. What users wrote mentions nobody and links nowhere.
+// text returns a message for people. Text that users wrote can neither mention a user
+// nor link anywhere.
 func (s Settings) text(n Notification) string {
 	where := ""
 	if cluster := cmp.Or(s.Cluster, string(n.Object.Cluster)); cluster != "" {
 		where = " in cluster " + plain(cluster)
 	}
 	lines := []string{
-		fmt.Sprintf("*%s: %s* %s `%s/%s`%s", n.Type, n.Reason, n.What(), n.Object.Namespace, n.Object.Name, where),
+		fmt.Sprintf("*%s: %s* %s `%s/%s`%s", n.Type, n.Reason, n.ObjectWord(), n.Object.Namespace, n.Object.Name, where),
 		plain(n.Message),
 	}
 	if len(n.Kinds) > 0 {
@@ -111,7 +113,7 @@ func (s Settings) text(n Notification) string {
 	return strings.Join(lines, "\n")
 }
 
-// plain escapes what Slack would take for a mention or a link, and cuts what is long.
+// plain escapes what Slack would take for a mention or a link, and shortens long text.
 func plain(text string) string {
 	if runes := []rune(text); len(runes) > mostText {
 		text = string(runes[:mostText]) + "..."

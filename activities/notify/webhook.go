@@ -20,7 +20,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// event is a notification as CloudEvents 1.0 has it, in structured mode.
+// event is a notification in the structured mode of CloudEvents 1.0.
 type event struct {
 	SpecVersion     string `json:"specversion"`
 	ID              string `json:"id"`
@@ -32,10 +32,10 @@ type event struct {
 	Data            data   `json:"data"`
 }
 
-// data is what a webhook is told.
+// data is the webhook's view of a notification.
 type data struct {
 	Cluster string `json:"cluster,omitempty"`
-	// One of them is there.
+	// One of them is set.
 	Disruption *object                  `json:"disruption,omitempty"`
 	Scenario   *object                  `json:"scenario,omitempty"`
 	Severity   v1beta1.NotificationType `json:"notificationType"`
@@ -64,21 +64,21 @@ func (s Settings) body(n Notification) ([]byte, error) {
 		Cluster: cluster, Severity: n.Type, Reason: n.Reason, Message: n.Message, Phase: n.Phase, Ending: n.Ending, Kinds: n.Kinds,
 		Targets: n.Targets, Stuck: n.Stuck, Verdict: n.Verdict, Purpose: n.Purpose, Requester: n.Requester,
 	}
-	if named := (&object{n.Object.Namespace, n.Object.Name, n.Object.UID}); n.What() == scenario {
+	if named := (&object{n.Object.Namespace, n.Object.Name, n.Object.UID}); n.ObjectWord() == scenario {
 		about.Scenario = named
 	} else {
 		about.Disruption = named
 	}
 	return json.Marshal(event{
 		SpecVersion: "1.0", ID: n.ID, Source: "/clusters/" + url.PathEscape(cmp.Or(cluster, "unknown")),
-		Type:    "dev.squall.chaos." + n.What() + "." + strings.ToLower(n.Reason),
+		Type:    "dev.squall.chaos." + n.ObjectWord() + "." + strings.ToLower(n.Reason),
 		Subject: n.Object.Namespace + "/" + n.Object.Name,
 		Time:    n.Time.UTC().Format(time.RFC3339Nano), DataContentType: "application/json",
 		Data: about,
 	})
 }
 
-// sign signs as Standard Webhooks has it, which libraries of many languages check:
+// sign signs as Standard Webhooks defines it, which libraries of many languages check:
 // ID, time and body. A secret that begins with whsec_ is base64.
 func sign(secret, id string, at time.Time, body []byte) (string, error) {
 	key := []byte(secret)
@@ -89,12 +89,12 @@ func sign(secret, id string, at time.Time, body []byte) (string, error) {
 		}
 	}
 	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "%s.%d.", id, at.Unix()) // a hash takes all
+	_, _ = fmt.Fprintf(mac, "%s.%d.", id, at.Unix()) // a hash accepts everything
 	_, _ = mac.Write(body)
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// postEvent tells the webhook.
+// postEvent notifies the webhook.
 func (s Settings) postEvent(ctx context.Context, n Notification) error {
 	if s.WebhookURL == "" {
 		return fmt.Errorf("setting %s is empty: this worker knows no webhook any more", SettingWebhookURL)

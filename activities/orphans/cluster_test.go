@@ -46,7 +46,7 @@ func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) v1b
 	return ref
 }
 
-// force takes a chaos pod away whatever becomes of its node.
+// force removes a chaos pod whatever the state of its node.
 func (c *cluster) force(pod *corev1.Pod) error {
 	now := int64(0)
 	pods := c.Client.CoreV1().Pods(c.Chaos)

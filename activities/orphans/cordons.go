@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// orphanedCordons are the marks on a node of disruptions that are over and of
-// which nothing else is left.
+// orphanedCordons returns the marks on a node whose disruptions have ended and have
+// left nothing else.
 func orphanedCordons(node *corev1.Node, all map[types.UID]*footprint) []v1beta1.DisruptionRef {
 	var orphans []v1beta1.DisruptionRef
 	for _, ref := range replacement.Marks(node) {
@@ -23,8 +23,8 @@ func orphanedCordons(node *corev1.Node, all map[types.UID]*footprint) []v1beta1.
 	return orphans
 }
 
-// sweepCordons takes orphaned cordons off the nodes of a page, which need not be
-// ready for it. One that cannot be taken off is left for the next sweep.
+// sweepCordons removes orphaned cordons from the nodes of a page; the nodes need not be
+// ready. A cordon that cannot be removed is left for the next sweep.
 func (s *nodeSweep) sweepCordons(ctx context.Context, nodes []corev1.Node) error {
 	cordoned := func(node *corev1.Node) bool { return len(replacement.Marks(node)) > 0 }
 	for i := range nodes {

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/test/apicluster"
 )
 
-// Cordons of disruptions that are over are taken off, also of nodes that are not
-// ready; those of disruptions that go on, and other people's, are left.
+// A sweep removes the cordons of disruptions that have ended, also from nodes that are
+// not ready. It leaves the cordons of running disruptions and of other people.
 func TestSweepTakesOrphanedCordonsOff(t *testing.T) {
 	c := newCluster(t)
 	makeNode := func(change func(*corev1.Node)) string {

@@ -1,7 +1,7 @@
-// Package orphans finds what no live disruption owns: chaos pods and records in
-// the API, and marks on nodes. It hands the first to a workflow and takes the
-// second off from the journals. What lives it leaves alone; whatever it cannot
-// read it does not judge.
+// Package orphans finds things that no live disruption owns: chaos pods and records in
+// the API, and marks on nodes. It hands the first to a workflow and removes the second
+// by the journals. It leaves the rest of a live disruption alone, and does not judge
+// what it cannot read.
 package orphans
 
 import (
@@ -12,24 +12,24 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// What is an orphan is decided here, from plain values.
+// The functions of this file decide from plain values which things are orphans.
 
-// footprint is what the cluster has of one disruption.
+// footprint describes the objects of one disruption in the cluster.
 type footprint struct {
 	ref v1beta1.DisruptionRef
-	// here is false when the object is gone. letGo is what letGo says of it.
-	here, letGo bool
-	// pods and records count what is in the chaos namespace.
+	// here is false when the object is gone. finalized is the result of finalized for it.
+	here, finalized bool
+	// pods and records count the objects in the chaos namespace.
 	pods, records int
 }
 
 // over is true when no object keeps the disruption alive.
-func (t footprint) over() bool { return !t.here || t.letGo }
+func (t footprint) over() bool { return !t.here || t.finalized }
 
-// letGo is true when our finalizer is off the object for good. Whether it is clean is
-// asked of CleanedAt as well: the report of a worker that hung may come after the last
-// status and say that the disruption is stuck.
-func letGo(d *v1beta1.Disruption) bool {
+// finalized is true when Squall's finalizer is off the object for good. CleanedAt
+// counts as well as the phase: the report of a worker that hung may come after the last
+// status and claim that the disruption is stuck.
+func finalized(d *v1beta1.Disruption) bool {
 	if slices.Contains(d.Finalizers, v1beta1.DisruptionFinalizer) {
 		return false
 	}
@@ -37,12 +37,12 @@ func letGo(d *v1beta1.Disruption) bool {
 		d.Status.Phase == v1beta1.PhaseFinished || d.Status.Phase == v1beta1.PhaseRejected
 }
 
-// live is true while something of the disruption but marks on nodes is left:
-// whoever carries it out or cleans it will see to the marks, too. One that is
-// just starting has its object, one that is being cleaned has its records.
+// live is true while more is left of the disruption than marks on nodes: the workflow
+// that carries it out or cleans it takes care of the marks, too. A starting disruption
+// has its object; one that is being cleaned has its records.
 func (t footprint) live() bool { return !t.over() || t.pods+t.records > 0 }
 
-// remedy is what helps a disruption that has chaos pods or records.
+// remedy is the action for a disruption that has chaos pods or records.
 type remedy string
 
 const (
@@ -51,10 +51,9 @@ const (
 	startIt remedy = "start"
 )
 
-// remedyFor decides what becomes of chaos pods and records. Their workflow
-// cleans them, and nobody else: one that runs for nothing is told to end, and
-// where none runs one is started, which finds out by itself that only cleaning
-// is left.
+// remedyFor decides the action for chaos pods and records. Only their workflow cleans
+// them. A workflow without an object gets the signal to end. Without a workflow one is
+// started, which detects that only the cleanup is left.
 func remedyFor(t footprint, running bool) remedy {
 	switch {
 	case t.pods+t.records == 0:
@@ -67,11 +66,11 @@ func remedyFor(t footprint, running bool) remedy {
 	return leaveIt
 }
 
-// orphanedMarks are the marks of disruptions of which nothing but marks is
-// left. A disruption that starts, goes on, is being cleaned or is stuck has its
-// object, chaos pods or records, and sees to its own. What a person released
-// stays for as long as its disruption lives. A mark that names no disruption
-// may belong to a live one and is an orphan only if there is none.
+// orphanedMarks returns the marks of disruptions that have left nothing but marks. A
+// disruption that starts, runs, is being cleaned or is stuck has its object, chaos pods
+// or records, and takes care of its own marks. A mark that a person released stays as
+// long as its disruption lives. A mark without a disruption may belong to a live one;
+// it is an orphan only if there is none.
 func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*footprint) []v1beta1.Mark {
 	anyLive := false
 	for _, t := range all {
@@ -85,7 +84,7 @@ func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*footprint) []v1beta1.
 			orphans = append(orphans, mark)
 		}
 	}
-	// Of a disruption all of whose marks the report had no room for.
+	// Disruptions all of whose marks did not fit into the report.
 	for _, uid := range audit.Disruptions {
 		t := all[uid]
 		named := slices.ContainsFunc(audit.Marks, func(m v1beta1.Mark) bool { return m.Disruption.UID == uid })
@@ -96,7 +95,7 @@ func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*footprint) []v1beta1.
 	return orphans
 }
 
-// disruptionsOf are the disruptions that marks name, each once.
+// disruptionsOf returns the disruptions that marks name, each once.
 func disruptionsOf(marks []v1beta1.Mark) []types.UID {
 	var uids []types.UID
 	for _, mark := range marks {
@@ -107,14 +106,14 @@ func disruptionsOf(marks []v1beta1.Mark) []types.UID {
 	return uids
 }
 
-// whyLeft words what kept a mark from being taken off: the cleaner's words, or
-// what is known without any.
-func whyLeft(mark v1beta1.Mark, words map[types.UID]string) string {
+// whyLeft returns why a mark was not removed: the cleaner's report on its disruption,
+// or a known reason.
+func whyLeft(mark v1beta1.Mark, reports map[types.UID]string) string {
 	if mark.Disruption.UID == "" {
 		return "it names no disruption: it ends with its injector, at its deadline"
 	}
-	if said := words[mark.Disruption.UID]; said != "" {
-		return said
+	if report := reports[mark.Disruption.UID]; report != "" {
+		return report
 	}
 	return "no journal on the node describes how to clean it up"
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// inventory is read live: what there is of every disruption there is anything of, by UID. The
-// objects are read last: a disruption whose chaos pods or records were seen has
-// been there before, so one that is missing then is gone for good.
+// inventory reads live the footprints of all disruptions, by UID. It reads the objects
+// last: a disruption whose chaos pods or records were read existed before, so if its
+// object is missing then, it is gone for good.
 func (a *Activities) inventory(ctx context.Context) (map[types.UID]*footprint, error) {
 	found := map[types.UID]*footprint{}
 	of := func(object metav1.Object) *footprint {
@@ -52,7 +52,7 @@ func (a *Activities) inventory(ctx context.Context) (map[types.UID]*footprint, e
 		if found[d.UID] == nil {
 			found[d.UID] = &footprint{}
 		}
-		found[d.UID].ref, found[d.UID].here, found[d.UID].letGo = d.Ref(), true, letGo(d)
+		found[d.UID].ref, found[d.UID].here, found[d.UID].finalized = d.Ref(), true, finalized(d)
 	})
 	return found, err
 }

@@ -22,31 +22,30 @@ import (
 
 // NodePage is a part of the cluster's nodes.
 type NodePage struct {
-	// From is where the page begins: empty, or what the page before said.
+	// From is where the page begins: empty, or Next of the page before.
 	From string `json:"from,omitempty"`
-	// Size is how many nodes it has, at most.
+	// Size is how many nodes the page has, at most.
 	Size int64 `json:"size"`
 }
 
-// SweptNodes says what a sweep found on one page of nodes.
+// SweptNodes reports what a sweep found on one page of nodes.
 type SweptNodes struct {
 	// Next is where the next page begins; empty after the last.
 	Next    string `json:"next,omitempty"`
 	Nodes   int    `json:"nodes"`
 	Audited int    `json:"audited"`
 	Marks   Tally  `json:"marks"`
-	// Cleaned are marks that were taken off, Left those that could not be,
-	// Skipped nodes that could not be looked at; at most 50 of each.
+	// Cleaned are removed marks, Left marks that could not be removed, and Skipped nodes
+	// that could not be searched; at most 50 of each.
 	Cleaned []Orphan `json:"cleaned,omitempty"`
 	Left    []Orphan `json:"left,omitempty"`
 	Skipped []Orphan `json:"skipped,omitempty"`
 }
 
-// SweepNodes looks at each node of a page for marks of disruptions that are not
-// live: cordons, which it takes off by itself, and what injectors left, which it
-// takes off from the journals there. A node that is not ready or
-// cannot be looked at is skipped and named. It costs two API writes for each
-// node, and six more for one with orphans.
+// SweepNodes searches each node of a page for marks of disruptions that are not live.
+// It removes cordons, and removes what injectors left by the journals on the node. It
+// skips and names a node that is not ready or cannot be searched. It costs two API
+// writes for each node, and six more for a node with orphans.
 func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes, error) {
 	nodes, next, err := a.listNodes(ctx, page)
 	if err != nil {
@@ -62,7 +61,7 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 		return SweptNodes{}, err
 	}
 	if len(s.marked) > 0 {
-		// Read after the marks: whoever made them was there before.
+		// Read after the marks: their disruptions existed before.
 		if s.inventory, err = a.inventory(ctx); err != nil {
 			return SweptNodes{}, err
 		}
@@ -79,8 +78,8 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 	return s.swept, nil
 }
 
-// listNodes lists one page of the nodes, live. A page whose place has become too
-// old is listed from the same place in the newest list.
+// listNodes lists one page of the nodes, live. If the page's position has expired, it
+// lists from the same place in the newest list.
 func (a *Activities) listNodes(ctx context.Context, page NodePage) ([]corev1.Node, string, error) {
 	list, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page.Size, Continue: page.From})
 	var status apierrors.APIStatus
@@ -99,13 +98,13 @@ type nodeSweep struct {
 	inventory map[types.UID]*footprint
 	mu        sync.Mutex
 	swept     SweptNodes
-	// marked has what was found, by node.
+	// marked has the audits with marks, by node.
 	marked map[string]v1beta1.Audit
 }
 
-// each does the same on several nodes at once; after an error no other node is
-// begun. The group's own context is not passed on: heartbeats are sent late,
-// and one that is sent on a context that ended cancels the activity.
+// each calls do for several nodes at once; after an error it begins no other node. It
+// does not pass on the group's own context: heartbeats are sent late, and a heartbeat
+// on a context that ended cancels the activity.
 func (s *nodeSweep) each(ctx context.Context, nodes []corev1.Node, do func(context.Context, *corev1.Node) error) error {
 	group, failed := errgroup.WithContext(ctx)
 	group.SetLimit(s.a.Parallel)
@@ -120,7 +119,7 @@ func (s *nodeSweep) each(ctx context.Context, nodes []corev1.Node, do func(conte
 	return group.Wait()
 }
 
-// auditNode finds out which marks a node carries.
+// auditNode reads which marks a node carries.
 func (s *nodeSweep) auditNode(ctx context.Context, node *corev1.Node) error {
 	if !kube.NodeReady(node) {
 		s.skip(ctx, node, "the node is not ready")
@@ -151,19 +150,19 @@ func (s *nodeSweep) skip(ctx context.Context, node *corev1.Node, why string) {
 	s.swept.Skipped = append(s.swept.Skipped, Orphan{Node: node.Name, What: "all of the node", Why: why})
 }
 
-// clean takes the orphans' marks off a node, looks again, and counts.
+// clean removes the orphans' marks from a node, searches it again, and counts.
 func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 	first := orphanedMarks(s.marked[node.Name], s.inventory)
 	if len(first) == 0 {
 		return nil
 	}
-	// What has begun since the inventory was read is not in it, and no orphan.
+	// A disruption that began after the inventory was read is not in it, and no orphan.
 	orphaned := func(audit v1beta1.Audit) []v1beta1.Mark {
 		return slices.DeleteFunc(orphanedMarks(audit, s.inventory), func(mark v1beta1.Mark) bool {
 			return !slices.ContainsFunc(first, func(f v1beta1.Mark) bool { return f.Disruption.UID == mark.Disruption.UID })
 		})
 	}
-	// A disruption that ended in good order meanwhile has taken its marks along.
+	// A disruption that ended normally meanwhile has removed its marks.
 	again, _, err := s.a.commands().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
@@ -172,10 +171,10 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 	if len(before) == 0 {
 		return nil
 	}
-	// One pod for all: a node with a hundred orphans keeps nobody waiting longer.
-	var words map[types.UID]string
+	// One pod for all, so that a node with a hundred orphans takes no longer.
+	var reports map[types.UID]string
 	if uids := disruptionsOf(before); len(uids) > 0 {
-		if words, err = s.a.commands().Clean(ctx, sweepOwner(ctx), node, uids...); err != nil {
+		if reports, err = s.a.commands().Clean(ctx, sweepOwner(ctx), node, uids...); err != nil {
 			return err
 		}
 	}
@@ -185,13 +184,13 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 	}
 	after := orphaned(left)
 	if unseen != "" {
-		after = before // no mark found is no proof: the next sweep looks again
+		after = before // an unread node proves nothing: the next sweep searches it again
 	}
-	s.count(ctx, node, before, after, words)
+	s.count(ctx, node, before, after, reports)
 	return nil
 }
 
-func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after []v1beta1.Mark, words map[types.UID]string) {
+func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after []v1beta1.Mark, reports map[types.UID]string) {
 	log := activity.GetLogger(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,26 +205,26 @@ func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after 
 		}
 	}
 	for _, mark := range after {
-		orphan := Orphan{Disruption: describe(mark.Disruption), Node: node.Name, What: mark.Object, Why: whyLeft(mark, words)}
+		orphan := Orphan{Disruption: describe(mark.Disruption), Node: node.Name, What: mark.Object, Why: whyLeft(mark, reports)}
 		log.Error("orphan left", "node", orphan.Node, "disruption", orphan.Disruption, "what", orphan.What, "why", orphan.Why)
 		s.swept.Left = append(s.swept.Left, orphan)
 	}
 }
 
-// sweepOwner is that of a sweep: its node commands belong to no disruption.
+// sweepOwner is the owner of a sweep's node commands, which belong to no disruption.
 func sweepOwner(ctx context.Context) chaospod.Owner {
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
 	return chaospod.Owner{Name: run, Labels: map[string]string{v1beta1.LabelSweep: run}}
 }
 
-// deleteStaleCommands takes away the node commands of sweeps that died: one schedule lets
-// no two sweeps run at once.
+// deleteStaleCommands deletes the node commands of sweeps that died: the schedule never
+// runs two sweeps at once.
 func (a *Activities) deleteStaleCommands(ctx context.Context) error {
 	return a.deleteCommands(ctx, v1beta1.LabelSweep+","+v1beta1.LabelSweep+"!="+activity.GetInfo(ctx).WorkflowExecution.RunID)
 }
 
-// deleteLeftCommands takes away those of an attempt before this one, of which this one
-// needed no answer: what they were to clean was clean by then.
+// deleteLeftCommands deletes the node commands that an earlier attempt left and this
+// one did not need: what they were to clean was clean by then.
 func (a *Activities) deleteLeftCommands(ctx context.Context) error {
 	info := activity.GetInfo(ctx)
 	if info.Attempt == 1 {

@@ -9,22 +9,22 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 )
 
-// Activities carries what the activities of a sweep need. Its methods are
-// registered with a Temporal worker under their own names.
+// Activities has the clients for the activities of a sweep. Its methods are registered
+// with a Temporal worker under their own names.
 type Activities struct {
 	Kube        kubernetes.Interface
 	Disruptions *status.Disruptions
-	// Temporal starts and ends workflows of disruptions that nobody else does.
+	// Temporal starts and ends the workflows of orphans.
 	Temporal Orchestrator
-	// Cluster is whose workflows it starts, see start.In.
+	// Cluster is the cluster whose workflows it starts, see start.In.
 	Cluster types.UID
-	// Builder makes the pods of commands on nodes.
+	// Builder builds the pods of commands on nodes.
 	Builder chaospod.Builder
-	// Parallel bounds the nodes that one activity looks at at once.
+	// Parallel bounds the nodes that one activity searches at once.
 	Parallel int
 }
 
-// maxNamed bounds what a history carries of each sort of orphans.
+// maxNamed bounds the orphans of each sort in a history.
 const maxNamed = 50
 
 // commands runs commands on nodes.

@@ -21,7 +21,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// Orchestrator is what a sweep needs of Temporal.
+// Orchestrator is the part of a Temporal client that a sweep needs.
 type Orchestrator interface {
 	start.Temporal
 	DescribeWorkflowExecution(ctx context.Context, id, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
@@ -31,11 +31,11 @@ type Orchestrator interface {
 type Orphan struct {
 	// Disruption is namespace/name (uid), as far as it is known.
 	Disruption string `json:"disruption"`
-	// Node is empty for what is in the API.
+	// Node is empty for an object in the API.
 	Node string `json:"node,omitempty"`
 	What string `json:"what"`
-	// Why it could not be cleaned now; the next sweep tries again. Empty when
-	// it was cleaned.
+	// Why it could not be cleaned now; the next sweep tries again. Empty when it was
+	// cleaned.
 	Why string `json:"why,omitempty"`
 }
 
@@ -46,7 +46,7 @@ type Tally struct {
 	Left    int `json:"left"`
 }
 
-// SweptRecords says what a sweep found in the chaos namespace.
+// SweptRecords reports what a sweep found in the chaos namespace.
 type SweptRecords struct {
 	ChaosPods Tally `json:"chaosPods"`
 	Records   Tally `json:"records"`
@@ -55,14 +55,14 @@ type SweptRecords struct {
 	Left    []Orphan `json:"left,omitempty"`
 }
 
-// Patience is how long SweepRecords waits for the workflows it has started.
+// Patience bounds how long SweepRecords waits for the workflows that it has started.
 type Patience struct {
 	For time.Duration `json:"for"`
 }
 
-// SweepRecords finds chaos pods and records whose Disruption is gone, or has no
-// workflow that runs, and hands each such disruption to its workflow, which
-// cleans them. Called again it finds what is still there.
+// SweepRecords finds chaos pods and records whose Disruption is gone, or whose workflow
+// does not run. It hands each such disruption to its workflow, which cleans up. A retry
+// finds what is left.
 func (a *Activities) SweepRecords(ctx context.Context, p Patience) (SweptRecords, error) {
 	if err := a.deleteStaleCommands(ctx); err != nil {
 		return SweptRecords{}, err
@@ -91,7 +91,7 @@ func (a *Activities) SweepRecords(ctx context.Context, p Patience) (SweptRecords
 	return swept, nil
 }
 
-// handOver gives a disruption to its workflow if it needs it.
+// handOver gives a disruption to its workflow if it needs one.
 func (a *Activities) handOver(ctx context.Context, t footprint) (handed bool, err error) {
 	if t.pods+t.records == 0 {
 		return false, nil
@@ -107,7 +107,7 @@ func (a *Activities) handOver(ctx context.Context, t footprint) (handed bool, er
 		return true, a.end(ctx, t.ref)
 	case startIt:
 		if there, err := a.hasFootprint(ctx, t.ref); err != nil || !there {
-			return false, err // it has ended in good order since it was seen
+			return false, err // it has ended normally since it was read
 		}
 		log.Warn("orphans found: a workflow is started to clean them", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
 		return true, a.start(ctx, t.ref)
@@ -115,8 +115,8 @@ func (a *Activities) handOver(ctx context.Context, t footprint) (handed bool, er
 	return false, nil
 }
 
-// runs tells whether the disruption's workflow runs. One that Temporal knows
-// nothing of does not.
+// runs reports whether the disruption's workflow runs. A workflow unknown to Temporal
+// does not.
 func (a *Activities) runs(ctx context.Context, ref v1beta1.DisruptionRef) (bool, error) {
 	answer, err := a.Temporal.DescribeWorkflowExecution(ctx, contract.WorkflowID(ref), "")
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
@@ -128,8 +128,8 @@ func (a *Activities) runs(ctx context.Context, ref v1beta1.DisruptionRef) (bool,
 	return answer.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }
 
-// end tells the workflow that its disruption is gone. One that has ended since
-// is the next sweep's.
+// end signals the workflow that its disruption is gone. A workflow that has ended since
+// is left for the next sweep.
 func (a *Activities) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	err := start.End(ctx, a.Temporal, ref, "")
 	if errors.Is(err, start.ErrNotRunning) {
@@ -138,8 +138,8 @@ func (a *Activities) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	return err
 }
 
-// start lets the disruption's workflow run once more, also after one that
-// completed: what is here was left by that one, or came after it.
+// start starts the disruption's workflow once more, also after a completed one: that
+// one left the orphans, or they appeared later.
 func (a *Activities) start(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	return start.StartCleaning(ctx, start.In(a.Cluster, a.Temporal), ref, start.RunAgain)
 }
@@ -158,8 +158,8 @@ func (a *Activities) hasFootprint(ctx context.Context, ref v1beta1.DisruptionRef
 	return len(pods.Items)+len(records.Items) > 0, nil
 }
 
-// awaitGone waits until nothing of the orphans is left, at most for as long as
-// given, and returns what is.
+// awaitGone waits until nothing of the orphans is left, at most for patience, and
+// returns what is left.
 func (a *Activities) awaitGone(ctx context.Context, orphans []footprint, patience time.Duration) ([]footprint, error) {
 	deadline := time.Now().Add(patience)
 	for len(orphans) > 0 {
@@ -212,7 +212,7 @@ func tallyRecords(found, left []footprint) SweptRecords {
 	return s
 }
 
-// someOf sorts orphans and keeps as many as a history should carry.
+// someOf sorts orphans and keeps at most maxNamed.
 func someOf(all []Orphan) []Orphan {
 	slices.SortFunc(all, func(a, b Orphan) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Disruption, b.Disruption), cmp.Compare(a.What, b.What))

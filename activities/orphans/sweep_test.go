@@ -69,7 +69,7 @@ func TestRemedyFor(t *testing.T) {
 		"gone with all it had, the workflow runs idle": {nil, 0, 0, true, leaveIt, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := footprint{here: test.d != nil, letGo: test.d != nil && letGo(test.d), pods: test.pods, records: test.records}
+			got := footprint{here: test.d != nil, finalized: test.d != nil && finalized(test.d), pods: test.pods, records: test.records}
 			if remedy := remedyFor(got, test.running); remedy != test.want {
 				t.Errorf("remedyFor() = %s, want %s", remedy, test.want)
 			}
@@ -85,8 +85,8 @@ func TestOrphanedMarks(t *testing.T) {
 		return v1beta1.Mark{Object: "journal of " + string(uid), Disruption: v1beta1.DisruptionRef{UID: uid}}
 	}
 	live := map[types.UID]*footprint{
-		"holding": {here: true}, "finished": {here: true, letGo: true}, "pods": {pods: 1}, "records": {records: 1},
-		"late": {here: true, letGo: true, pods: 1},
+		"holding": {here: true}, "finished": {here: true, finalized: true}, "pods": {pods: 1}, "records": {records: 1},
+		"late": {here: true, finalized: true, pods: 1},
 	}
 	for name, test := range map[string]struct {
 		audit v1beta1.Audit
@@ -100,7 +100,7 @@ func TestOrphanedMarks(t *testing.T) {
 		"two marks of one":                       {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost"), mark("lost")}}, live, []types.UID{"lost", "lost"}},
 		"the report was cut":                     {v1beta1.Audit{Disruptions: []types.UID{"holding", "lost"}, More: 9}, live, []types.UID{"lost"}},
 		"nameless beside a live disruption":      {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, live, nil},
-		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*footprint{"finished": {here: true, letGo: true}}, []types.UID{""}},
+		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*footprint{"finished": {here: true, finalized: true}}, []types.UID{""}},
 		"named twice, by mark and by disruption": {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost")}, Disruptions: []types.UID{"lost"}}, live, []types.UID{"lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,13 +116,13 @@ func TestOrphanedMarks(t *testing.T) {
 }
 
 // temporal plays a Temporal: it knows which workflows run and what was done.
-// The real one is asked in test/survival.
+// test/survival uses the real one.
 type temporal struct {
 	mu   sync.Mutex
 	runs map[string]bool
 	did  []string
-	// then is what the workflow does that was started or told to end, asked what
-	// happens before a question for one is answered.
+	// then is the deed of a workflow that was started or signalled to end. asked runs
+	// before a question about a workflow is answered.
 	then, asked func(id string)
 }
 
@@ -173,7 +173,7 @@ func (c *cluster) withTemporal() *temporal {
 	return f
 }
 
-// ripOff lets a Disruption go by force.
+// ripOff removes a Disruption's finalizers by force.
 func (c *cluster) ripOff(ref v1beta1.DisruptionRef) {
 	c.Helper()
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
@@ -190,7 +190,7 @@ func (c *cluster) cleanedUp(ref v1beta1.DisruptionRef) {
 }
 
 func TestSweepRecords(t *testing.T) {
-	long := strings.Repeat("long-name-", 6) + "123" // as long as a Disruption's may be
+	long := strings.Repeat("long-name-", 6) + "123" // as long as a Disruption's name may be
 	t.Run("a disruption that goes on is left alone", func(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(1, nil)

@@ -1,7 +1,7 @@
-// Package policy judges a disruption by the DisruptionPolicies of the cluster:
-// which rules are about it at a time, which targets they deny, and how many they
-// let be disrupted at once. It decides from plain values; only Watch reads a
-// cluster. What it cannot understand it denies.
+// Package policy judges a disruption by the DisruptionPolicies of the cluster: which
+// rules concern it at a time, which targets they deny, and how many they allow at once.
+// It decides from plain values; only Watch reads a cluster. It denies what it cannot
+// understand.
 package policy
 
 import (
@@ -19,30 +19,30 @@ import (
 	"github.com/squall-chaos/squall/kube/window"
 )
 
-// Rule is a rule that is about a disruption.
+// Rule is a rule that concerns a disruption.
 type Rule struct {
 	v1beta1.PolicyRule
-	// Policy is the name of the policy that it is in, and PolicyUID the UID.
+	// Policy is the name of the rule's policy, and PolicyUID the UID.
 	Policy    string
 	PolicyUID types.UID
-	// targets are those that it is about; nil means all.
+	// targets selects the targets that the rule is about; nil means all.
 	targets labels.Selector
-	// unknown is true for a rule about requesters where nobody knows who asked.
+	// unknown is true for a rule about requesters if the requester is unknown.
 	unknown bool
-	// words name a rule that is in no policy.
-	words string
+	// text names a rule that is in no policy.
+	text string
 }
 
-// NotOptedIn is the rule about a namespace whose owners have not agreed that it is
-// disrupted, where that is asked: it denies everything.
+// NotOptedIn is the rule for a namespace whose owners have not opted in, where that is
+// required: it denies everything.
 func NotOptedIn(namespace string) Rule {
-	return Rule{words: fmt.Sprintf("the namespace opt-in: namespace %s has no label %s=%s; to allow disruptions: kubectl label namespace %[1]s %[2]s=%[3]s",
+	return Rule{text: fmt.Sprintf("the namespace opt-in: namespace %s has no label %s=%s; to allow disruptions: kubectl label namespace %[1]s %[2]s=%[3]s",
 		namespace, v1beta1.LabelDisruptions, v1beta1.DisruptionsAllowed)}
 }
 
-// Rules are the rules that are about a disruption which goes on now, or is created
-// now, from its injection to its end; as far as can be told without its targets. The
-// policies are in order, and so are the rules.
+// Rules returns the rules that concern a disruption which runs or is created now, from
+// its injection to its end, as far as that is known without its targets. The policies
+// are in order, and so are the rules.
 func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time.Time) []Rule {
 	created := d.CreationTimestamp.Time
 	if created.IsZero() {
@@ -74,8 +74,8 @@ func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time
 	return rules
 }
 
-// Refusing returns the first rule that lets the disruption have no target at all,
-// whatever its targets are; nil if none does.
+// Refusing returns the first rule that denies the disruption every target, whatever its
+// targets are; nil if there is none.
 func Refusing(rules []Rule) *Rule {
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.AtMost == nil && r.targets == nil })
 	if i < 0 {
@@ -92,10 +92,10 @@ func Refusal(rules []Rule) string {
 	return ""
 }
 
-// Refusal is the text for a disruption that the rule lets have no target at all.
+// Refusal is the text for a disruption that the rule denies every target.
 func (r Rule) Refusal() string { return "it is denied by " + r.String() }
 
-// Concerns tells whether the rule is about disruptions of these kinds, in that
+// Concerns reports whether the rule is about disruptions of these kinds, in that
 // namespace and of that level.
 func (r Rule) Concerns(kinds v1beta1.Kinds, namespace string, level v1beta1.Level) bool {
 	return (len(r.Kinds) == 0 || slices.ContainsFunc(kinds, func(k v1beta1.Kind) bool {
@@ -105,14 +105,14 @@ func (r Rule) Concerns(kinds v1beta1.Kinds, namespace string, level v1beta1.Leve
 		(len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace))
 }
 
-// concernsRequester tells whether the rule is about what somebody asked for: of whom
-// nobody knows it is about if it names anybody.
+// concernsRequester reports whether the rule is about disruptions of this requester. A
+// rule that names requesters is about every disruption with an unknown one.
 func (r Rule) concernsRequester(who v1beta1.Requester) bool {
 	return who.User == "" ||
 		(r.Requesters == nil || who.Among(r.Requesters)) && (r.ExceptRequesters == nil || !who.Among(r.ExceptRequesters))
 }
 
-// About tells whether the rule is about a target with these labels.
+// About reports whether the rule is about a target with these labels.
 func (r Rule) About(target map[string]string) bool {
 	return r.targets == nil || r.targets.Matches(labels.Set(target))
 }
@@ -120,8 +120,8 @@ func (r Rule) About(target map[string]string) bool {
 // Selective is true for a rule that is about some targets only.
 func (r Rule) Selective() bool { return r.targets != nil }
 
-// Most is how many targets may be disrupted at once, of that many that the
-// rule is about.
+// Most is how many of the healthy targets that the rule is about may be disrupted at
+// once.
 func (r Rule) Most(healthy int) int {
 	most := math.MaxInt32
 	if r.AtMost == nil {
@@ -136,13 +136,13 @@ func (r Rule) Most(healthy int) int {
 	return most
 }
 
-// ID names the rule where it is noted that a target counts for it.
+// ID names the rule in the records of the targets that count for it.
 func (r Rule) ID() string { return r.Policy + "/" + r.Name }
 
-// String names the rule, and says why it is there.
+// String names the rule and its reason.
 func (r Rule) String() string {
-	if r.words != "" {
-		return r.words
+	if r.text != "" {
+		return r.text
 	}
 	text := fmt.Sprintf("rule %q of DisruptionPolicy %q", r.Name, r.Policy)
 	if r.AtMost != nil {
@@ -160,7 +160,7 @@ func (r Rule) String() string {
 	return text
 }
 
-// limit is what a rule with a limit allows, in words.
+// limit describes the limit of a rule, as text.
 func (r Rule) limit() string {
 	var most []string
 	if r.AtMost.Targets != nil {

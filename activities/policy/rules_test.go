@@ -84,8 +84,8 @@ func TestRulesAreAboutTheTimeOfInjection(t *testing.T) {
 	}
 }
 
-// rule D5: who asked for it, by name and by group; a rule that names anybody is about
-// what nobody is known to have asked for.
+// rule D5: by the name and the groups of the requester. A rule that names requesters is
+// about every disruption with an unknown one.
 func TestRulesAboutRequesters(t *testing.T) {
 	ann := v1beta1.Requester{User: "ann", Groups: []string{"shop", "system:authenticated"}}
 	by := func(users, groups string) *v1beta1.PolicyRequesters {
@@ -121,7 +121,7 @@ func TestRulesAboutRequesters(t *testing.T) {
 	}
 }
 
-// rule D6: a rule about environments is about what is meant for none of them.
+// rule D6: a rule about environments is about disruptions without an environment.
 func TestRulesAboutEnvironments(t *testing.T) {
 	rule := v1beta1.PolicyRule{Name: "ours", ExceptEnvironments: []string{"test", "staging"}, Reason: "see the wiki"}
 	for environment, refused := range map[string]bool{"": true, "prod": true, "test,staging": true, "staging": false, "test": false} {
@@ -177,7 +177,7 @@ func TestMost(t *testing.T) {
 		limit   *v1beta1.PolicyLimit
 		healthy int
 		most    int
-		says    string
+		text    string
 	}{
 		{nil, 10, 0, ""},
 		{&v1beta1.PolicyLimit{Targets: ptr(3)}, 10, 3, "at most 3 targets at once"},
@@ -188,8 +188,8 @@ func TestMost(t *testing.T) {
 		{&v1beta1.PolicyLimit{Targets: ptr(0)}, 100, 0, "at most 0 targets at once"},
 	} {
 		r := Rule{PolicyRule: v1beta1.PolicyRule{AtMost: test.limit}}
-		if got := r.Most(test.healthy); got != test.most || !strings.Contains(r.String(), test.says) {
-			t.Errorf("%+v of %d: %d, %q, want %d and %q", test.limit, test.healthy, got, r, test.most, test.says)
+		if got := r.Most(test.healthy); got != test.most || !strings.Contains(r.String(), test.text) {
+			t.Errorf("%+v of %d: %d, %q, want %d and %q", test.limit, test.healthy, got, r, test.most, test.text)
 		}
 	}
 }

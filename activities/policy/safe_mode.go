@@ -7,18 +7,18 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Thresholds are the shares, in percent, of which safe mode lets a disruption have no
-// more targets: of the pods of its namespace, and of the cluster's pods, or nodes.
+// Thresholds bound the targets of a disruption in safe mode, in percent of the pods of
+// its namespace, and of the cluster's pods, or nodes.
 type Thresholds struct{ Namespace, Cluster int }
 
-// What the worker's settings namespace-opt-in and safe-mode may be.
+// Values of the worker's settings namespace-opt-in and safe-mode.
 const (
 	SwitchOff     = "off"
 	SwitchWarn    = "warn"
 	SwitchEnforce = "enforce"
 )
 
-// CheckSwitch refuses any other value of them.
+// CheckSwitch refuses any other value of these settings.
 func CheckSwitch(value string) error {
 	switch value {
 	case SwitchOff, SwitchWarn, SwitchEnforce:
@@ -27,10 +27,10 @@ func CheckSwitch(value string) error {
 	return errors.New("want off, warn or enforce")
 }
 
-// DefaultThresholds are those of an operator who sets none.
+// DefaultThresholds hold unless the operator sets others.
 var DefaultThresholds = Thresholds{Namespace: 80, Cluster: 66}
 
-// Of are the thresholds for one disruption, which may set its own.
+// Of returns the thresholds for one disruption, which may set its own.
 func (t Thresholds) Of(unsafe *v1beta1.UnsafeMode) Thresholds {
 	if unsafe == nil || unsafe.Config == nil || unsafe.Config.CountTooLarge == nil {
 		return t
@@ -44,12 +44,12 @@ func (t Thresholds) Of(unsafe *v1beta1.UnsafeMode) Thresholds {
 	return t
 }
 
-// Population is how many pods there are in the disruption's namespace and in the
-// cluster, and how many nodes.
+// Population is the number of pods in the disruption's namespace and in the cluster,
+// and of nodes.
 type Population struct{ Namespace, Cluster, Nodes int }
 
-// TooMany says what safe mode has against a disruption that wants so many targets;
-// empty if it has nothing, or unsafeMode sets it aside.
+// TooMany returns why safe mode refuses a disruption that wants so many targets; empty
+// if it does not, or if unsafeMode overrides it.
 func (t Thresholds) TooMany(d *v1beta1.Disruption, wanted int, of Population) string {
 	if unsafe := d.Spec.UnsafeMode; unsafe != nil && (unsafe.DisableAll || unsafe.DisableCountTooLarge) {
 		return ""
@@ -71,5 +71,5 @@ func (t Thresholds) TooMany(d *v1beta1.Disruption, wanted int, of Population) st
 	return over(max(of.Cluster, of.Namespace), t.Cluster, "pods of the cluster")
 }
 
-// SafeMode is the rule by which safe mode denies a disruption, for the reason that it has.
-func SafeMode(why string) Rule { return Rule{words: "safe mode: " + why} }
+// SafeMode is the rule by which safe mode denies a disruption.
+func SafeMode(why string) Rule { return Rule{text: "safe mode: " + why} }

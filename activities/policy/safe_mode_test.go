@@ -16,7 +16,7 @@ func TestTooMany(t *testing.T) {
 		of     Population
 		unsafe *v1beta1.UnsafeMode
 		level  v1beta1.Level
-		says   string // empty for nothing
+		text   string // empty for nothing
 	}{
 		{"as much as may be", 8, of, nil, "", ""},
 		{"one more", 9, of, nil, "", "9 of the 10 pods of namespace shop are more than 80 %"},
@@ -40,8 +40,8 @@ func TestTooMany(t *testing.T) {
 				d.Spec.Level = test.level
 			}
 			got := DefaultThresholds.TooMany(d, test.wanted, test.of)
-			if (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
-				t.Errorf("says %q, want %q", got, test.says)
+			if (got == "") != (test.text == "") || !strings.Contains(got, test.text) {
+				t.Errorf("text %q, want %q", got, test.text)
 			}
 		})
 	}

@@ -14,14 +14,15 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Watch is a worker's one watch on all policies, so that judging a disruption
-// costs no call. It may be a moment behind.
+// Watch is a worker's one watch on all policies, so that judging a disruption costs no
+// call. It may be a moment behind.
 type Watch struct {
 	client   rest.Interface
 	informer cache.SharedIndexInformer
 }
 
-// NewWatch returns a watch that Run starts. client is one for Squall's own resources.
+// NewWatch returns a watch that Run starts. client is a client for Squall's own
+// resources.
 func NewWatch(client rest.Interface) (*Watch, error) {
 	all := cache.NewListWatchFromClient(client, "disruptionpolicies", "", fields.Everything())
 	w := &Watch{client, cache.NewSharedIndexInformer(kube.QuickReconnect(all), &v1beta1.DisruptionPolicy{}, 0, cache.Indexers{})}
@@ -37,7 +38,7 @@ func NewWatch(client rest.Interface) (*Watch, error) {
 // Run watches until ctx ends.
 func (w *Watch) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
 
-// Sync waits until the watch has seen what there is.
+// Sync waits for the first list.
 func (w *Watch) Sync(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
 		return fmt.Errorf("list the DisruptionPolicies: %w; they need their CRD, which kubectl apply -k deploy installs", context.Cause(ctx))
@@ -58,8 +59,8 @@ func (w *Watch) Live(ctx context.Context) ([]*v1beta1.DisruptionPolicy, error) {
 	return policies, nil
 }
 
-// Policies are all there are as last seen, by name. They are shared: nobody may
-// change them.
+// Policies returns all policies as last seen, by name. They are shared; the caller must
+// not change them.
 func (w *Watch) Policies() []*v1beta1.DisruptionPolicy {
 	objects := w.informer.GetStore().List()
 	policies := make([]*v1beta1.DisruptionPolicy, len(objects))

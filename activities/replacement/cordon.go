@@ -1,7 +1,7 @@
-// Package replacement moves pods to other nodes: it cordons a node, deletes pods
-// there, and uncordons the node. It keeps no memory: a cordon of ours carries the
-// mark of its disruption from the very patch that makes it, so that whoever
-// comes later can take it off, and what somebody else cordoned is left alone.
+// Package replacement moves pods to other nodes: it cordons a node, deletes pods there,
+// and uncordons the node. It keeps no memory. A cordon carries the mark of its
+// disruption from the patch that creates it, so any later activity can remove it. A
+// cordon of anyone else is left alone.
 package replacement
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Cordons makes and finds cordons of disruptions.
+// Cordons creates and finds cordons of disruptions.
 type Cordons struct{ Kube kubernetes.Interface }
 
-// Cordon keeps new pods away from a node and marks that the disruption wants it
-// so. A node that somebody else cordoned stays as it is, without a mark; so does
-// one that is gone. Safe to call twice.
+// Cordon keeps new pods away from a node and marks that the disruption wants that. It
+// does not change a node that anyone else cordoned, nor one that is gone. You may call
+// it twice.
 func (c Cordons) Cordon(ctx context.Context, node string, ref v1beta1.DisruptionRef) error {
 	err := c.change(ctx, node, func(n *corev1.Node) map[string]any { return cordoned(n, ref) })
 	if err != nil {
@@ -37,9 +37,8 @@ func (c Cordons) Cordon(ctx context.Context, node string, ref v1beta1.Disruption
 	return nil
 }
 
-// Uncordon takes the disruption's mark off a node, and lets new pods on to it
-// when no other disruption wants it cordoned. Nothing to do, or a node that is
-// gone, is no error.
+// Uncordon removes the disruption's mark from a node, and the cordon if no other
+// disruption wants it. A node without the mark, or one that is gone, is no error.
 func (c Cordons) Uncordon(ctx context.Context, node string, uid types.UID) error {
 	err := c.change(ctx, node, func(n *corev1.Node) map[string]any { return uncordoned(n, uid) })
 	if err != nil {
@@ -48,11 +47,11 @@ func (c Cordons) Uncordon(ctx context.Context, node string, uid types.UID) error
 	return nil
 }
 
-// CordonInTurn cordons the node as Cordon does, unless disruptions keep most other nodes of
-// the cluster cordoned, or more: then it returns these and leaves the node as it is. Of two
-// disruptions that cordon at the same time at least one sees the other, since both look after
-// they have cordoned. A disruption that sees too many uncordons its node. A node that carries the disruption's
-// mark already had its turn.
+// CordonInTurn cordons the node as Cordon does, unless disruptions already keep most
+// other nodes of the cluster cordoned: then it returns these and leaves the node as it
+// is. Of two disruptions that cordon at the same time at least one sees the other,
+// because both list the nodes after they have cordoned. A disruption that sees too many
+// uncordons its node. A node that carries the disruption's mark already had its turn.
 func (c Cordons) CordonInTurn(ctx context.Context, node string, ref v1beta1.DisruptionRef, most int) (others []*corev1.Node, err error) {
 	others, marked, err := c.othersThan(ctx, node, ref.UID)
 	if err != nil || marked {
@@ -74,8 +73,8 @@ func (c Cordons) CordonInTurn(ctx context.Context, node string, ref v1beta1.Disr
 	return nil, nil
 }
 
-// othersThan are the other nodes that carry marks, and whether the node carries the
-// disruption's, by a live list.
+// othersThan returns, by a live list, the other nodes that carry marks, and whether the
+// node carries the disruption's.
 func (c Cordons) othersThan(ctx context.Context, node string, uid types.UID) (others []*corev1.Node, marked bool, err error) {
 	err = c.each(ctx, func(n *corev1.Node) {
 		switch {
@@ -88,7 +87,7 @@ func (c Cordons) othersThan(ctx context.Context, node string, uid types.UID) (ot
 	return others, marked, err
 }
 
-// Of are the names of the nodes that carry the disruption's mark, by a live list.
+// Of returns the names of the nodes that carry the disruption's mark, by a live list.
 func (c Cordons) Of(ctx context.Context, uid types.UID) ([]string, error) {
 	var names []string
 	err := c.each(ctx, func(n *corev1.Node) {
@@ -112,7 +111,7 @@ func (c Cordons) each(ctx context.Context, f func(*corev1.Node)) error {
 	return nil
 }
 
-// change patches a node as it was read: a node that changed in between is read again.
+// change patches a node as it was read. After a conflict it reads the node again.
 func (c Cordons) change(ctx context.Context, name string, wanted func(*corev1.Node) map[string]any) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -136,7 +135,8 @@ func (c Cordons) change(ctx context.Context, name string, wanted func(*corev1.No
 	return err
 }
 
-// Marks are the disruptions that want the node cordoned, in the order of their UIDs.
+// Marks returns the disruptions that want the node cordoned, in the order of their
+// UIDs.
 func Marks(node *corev1.Node) []v1beta1.DisruptionRef {
 	var refs []v1beta1.DisruptionRef
 	for key, value := range node.Annotations {
@@ -149,13 +149,13 @@ func Marks(node *corev1.Node) []v1beta1.DisruptionRef {
 	return refs
 }
 
-// Marked tells whether the disruption wants the node cordoned.
+// Marked reports whether the disruption wants the node cordoned.
 func Marked(node *corev1.Node, uid types.UID) bool {
 	return slices.ContainsFunc(Marks(node), func(ref v1beta1.DisruptionRef) bool { return ref.UID == uid })
 }
 
-// cordoned is the patch that cordons a node for a disruption: mark and cordon in
-// one. It is nil when there is nothing to do, or when the cordon is not ours.
+// cordoned returns the patch that cordons a node for a disruption: mark and cordon in
+// one. It is nil when there is nothing to do, or when anyone else cordoned the node.
 func cordoned(node *corev1.Node, ref v1beta1.DisruptionRef) map[string]any {
 	if Marked(node, ref.UID) || node.Spec.Unschedulable && len(Marks(node)) == 0 {
 		return nil
@@ -164,8 +164,8 @@ func cordoned(node *corev1.Node, ref v1beta1.DisruptionRef) map[string]any {
 		map[string]any{"unschedulable": true})
 }
 
-// uncordoned is the patch that takes off the disruption's mark, and the cordon
-// with the last mark. It is nil when there is no mark.
+// uncordoned returns the patch that removes the disruption's mark, and with the last
+// mark the cordon. It is nil when there is no mark.
 func uncordoned(node *corev1.Node, uid types.UID) map[string]any {
 	marks := Marks(node)
 	if !Marked(node, uid) {
@@ -178,7 +178,7 @@ func uncordoned(node *corev1.Node, uid types.UID) map[string]any {
 	return guarded(node, nil, mark, map[string]any{"unschedulable": nil})
 }
 
-// guarded is a merge patch for exactly the version of the node that was read.
+// guarded returns a merge patch for exactly the version of the node that was read.
 func guarded(node *corev1.Node, label any, annotations, spec map[string]any) map[string]any {
 	patch := map[string]any{"metadata": map[string]any{
 		"uid": node.UID, "resourceVersion": node.ResourceVersion,

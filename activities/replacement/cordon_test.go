@@ -13,7 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// node is one as the disruptions of these UIDs and a person left it.
+// node is a node after the disruptions of these UIDs and a person cordoned it.
 func node(unschedulable bool, uids ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n", ResourceVersion: "7", Annotations: map[string]string{"somebody": "else"}}}
 	n.Spec.Unschedulable = unschedulable
@@ -24,7 +24,7 @@ func node(unschedulable bool, uids ...string) *corev1.Node {
 	return n
 }
 
-// after is the node that the patch makes of it.
+// after is the node after the patch.
 func after(t *testing.T, n *corev1.Node, patch map[string]any) *corev1.Node {
 	t.Helper()
 	if patch == nil {

@@ -25,13 +25,13 @@ type Pods struct {
 	Params    v1beta1.PodReplacement
 }
 
-// Deletion is what became of one pod.
+// Deletion is the result for one pod.
 type Deletion struct {
-	// Gone is true when the pod was not there any more.
+	// Gone is true when the pod no longer existed.
 	Gone bool
-	// Refused says why the pod was not deleted.
+	// Refused is why the pod was not deleted.
 	Refused string
-	// Claims were deleted, Shared were left as other pods mount them, too.
+	// Claims were deleted; Shared were left because other pods mount them, too.
 	Claims, Shared []string
 	// Due is when the pod should be gone, at the end of its grace period.
 	Due time.Time
@@ -42,8 +42,8 @@ type Deletion struct {
 // Users has, by the name of a PersistentVolumeClaim, the pods that mount it.
 type Users map[string][]types.UID
 
-// Of are the claims that a pod mounts, sorted: those that no other pod mounts, and those
-// that others mount, too.
+// Of returns the claims that a pod mounts, sorted: own are the claims that no other pod
+// mounts, shared the others.
 func (u Users) Of(pod types.UID) (own, shared []string) {
 	for _, claim := range slices.Sorted(maps.Keys(u)) {
 		others := slices.ContainsFunc(u[claim], func(uid types.UID) bool { return uid != pod })
@@ -58,9 +58,9 @@ func (u Users) Of(pod types.UID) (own, shared []string) {
 	return own, shared
 }
 
-// Delete deletes a pod, and before it its storage if that is asked for, exactly
-// as they were read: a pod of the same name is another one. It does not wait for
-// the end of the pod. Called again it finds it ending, or gone.
+// Delete deletes a pod, and before it its storage if Params ask for that. It deletes
+// exactly the objects that were read: a pod of the same name is another one. It does
+// not wait for the end of the pod. A retry finds the pod ending, or gone.
 func (p Pods) Delete(ctx context.Context, target v1beta1.InjectionTarget, users Users) (Deletion, error) {
 	for range 10 {
 		pod, err := p.Kube.CoreV1().Pods(p.Namespace).Get(ctx, target.Name, metav1.GetOptions{})
@@ -105,8 +105,8 @@ func (p Pods) deleteAsRead(ctx context.Context, pod *corev1.Pod, users Users) (D
 	return done, nil
 }
 
-// refusedOr puts what the API server will never do into words; other errors may
-// be over at the next try.
+// refusedOr turns an error that no retry can fix into a refusal; other errors may not
+// occur at the next attempt.
 func refusedOr(done Deletion, err error) (Deletion, error) {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return Deletion{Refused: err.Error()}, nil
@@ -114,8 +114,8 @@ func refusedOr(done Deletion, err error) (Deletion, error) {
 	return done, err
 }
 
-// grace is the grace period of the deletion, in seconds. That of a pod that is
-// being deleted can only become shorter.
+// grace is the grace period of the deletion, in seconds. The period of a pod that is
+// being deleted already can only become shorter.
 func (p Pods) grace(pod *corev1.Pod) int64 {
 	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
@@ -133,8 +133,8 @@ func (p Pods) grace(pod *corev1.Pod) int64 {
 	return grace
 }
 
-// claims are the PersistentVolumeClaims that are to be deleted with the pod.
-// Those of ephemeral volumes belong to the pod and go with it anyway.
+// claims returns the PersistentVolumeClaims to delete with the pod. The claims of
+// ephemeral volumes belong to the pod, so Kubernetes deletes them anyway.
 func (p Pods) claims(pod *corev1.Pod) []string {
 	if p.Params.DeleteStorage != nil && !*p.Params.DeleteStorage {
 		return nil
@@ -151,7 +151,8 @@ func claimsOf(pod *corev1.Pod) (claims []string) {
 	return claims
 }
 
-// deleteClaim lets a claim go with the last pod that mounts it. Gone is done.
+// deleteClaim deletes a claim, which Kubernetes removes with the last pod that mounts
+// it. A claim that is gone is no error.
 func (p Pods) deleteClaim(ctx context.Context, name string) error {
 	claim, err := p.Kube.CoreV1().PersistentVolumeClaims(p.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil && claim.DeletionTimestamp == nil {
@@ -163,8 +164,8 @@ func (p Pods) deleteClaim(ctx context.Context, name string) error {
 	return nil
 }
 
-// Users reads which pods of the namespace mount which claims, in pages. It is
-// empty when no storage is to be deleted.
+// Users reads which pods of the namespace mount which claims, in pages. It is empty
+// when no storage is to be deleted.
 func (p Pods) Users(ctx context.Context) (Users, error) {
 	users := Users{}
 	if p.Params.DeleteStorage != nil && !*p.Params.DeleteStorage {
@@ -187,7 +188,7 @@ func (p Pods) Users(ctx context.Context) (Users, error) {
 	return users, nil
 }
 
-// On are the UIDs of the namespace's pods on a node, by a live list.
+// On returns the UIDs of the namespace's pods on a node, by a live list.
 func (p Pods) On(ctx context.Context, node string) (map[types.UID]bool, error) {
 	there := map[types.UID]bool{}
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
@@ -202,8 +203,8 @@ func (p Pods) On(ctx context.Context, node string) (map[types.UID]bool, error) {
 	return there, nil
 }
 
-// Matching are the pods of the namespace that match a selector, by a live list, without
-// what Succeeded does not ask for.
+// Matching returns the pods of the namespace that match a selector, by a live list,
+// with only the fields that Succeeded needs.
 func (p Pods) Matching(ctx context.Context, selector string) ([]corev1.Pod, error) {
 	var found []corev1.Pod
 	err := kube.Pages(ctx, p.Kube.CoreV1().Pods(p.Namespace).List, metav1.ListOptions{LabelSelector: selector}, func(page *corev1.PodList) {
@@ -220,8 +221,8 @@ func (p Pods) Matching(ctx context.Context, selector string) ([]corev1.Pod, erro
 	return found, nil
 }
 
-// Succeeded is true when each of the deleted pods has a successor with a node:
-// its controller has as many pods now that were not there before.
+// Succeeded is true when each of the deleted pods has a successor with a node: its
+// controller has as many pods now that were not there before.
 func Succeeded(deleted []Deletion, before, now []corev1.Pod) bool {
 	missing, old := map[types.UID]int{}, map[types.UID]bool{}
 	for _, d := range deleted {

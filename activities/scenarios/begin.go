@@ -18,20 +18,20 @@ type BeginStepInput struct {
 	Generation int64                `json:"generation"`
 	// Step is its number, from 0.
 	Step int `json:"step"`
-	// Known are the disruptions that status has: they are not created again,
-	// whatever became of them.
+	// Known are the disruptions that status has. BeginStep does not create them again,
+	// even if they are gone.
 	Known []v1beta1.ScenarioRun `json:"known,omitempty"`
-	// Stopped is to find those that were created, and to create none.
+	// Stopped means to find the created disruptions, and to create none.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// BegunStep says which disruptions were created, and why not all of them.
+// BegunStep has the disruptions of a step that were created, and why not all of them.
 type BegunStep struct {
 	Runs    []v1beta1.ScenarioRun `json:"runs,omitempty"`
 	Stopped string                `json:"stopped,omitempty"`
 }
 
-// BeginStep creates the disruptions of a step. Called again it finds those that it
+// BeginStep creates the disruptions of a step. A retry finds the disruptions that it
 // created, by name and owner.
 func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunStep, error) {
 	begun := BegunStep{Runs: in.Known}
@@ -69,7 +69,7 @@ func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunSte
 	return begun, nil
 }
 
-// runOf is the one of this name; nil if there is none.
+// runOf returns the run of this name; nil if there is none.
 func runOf(runs []v1beta1.ScenarioRun, name string) *v1beta1.ScenarioRun {
 	for i := range runs {
 		if runs[i].Name == name {
@@ -79,7 +79,7 @@ func runOf(runs []v1beta1.ScenarioRun, name string) *v1beta1.ScenarioRun {
 	return nil
 }
 
-// beginRun finds or creates one disruption, or says what is against it.
+// beginRun finds or creates one disruption, or returns why it must not begin.
 func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario, in BeginStepInput, i int) (run *v1beta1.ScenarioRun, stopped string, err error) {
 	want := disruptionOf(s, in.Step, i)
 	have, err := a.disruption(ctx, in.Scenario, want.Name)
@@ -89,7 +89,7 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 	case have != nil && s.Owns(have):
 		return &v1beta1.ScenarioRun{Name: have.Name, UID: have.UID}, "", nil
 	}
-	if have == nil { // somebody may have deleted it before anybody told that it was created
+	if have == nil { // it may have been deleted before its creation was recorded
 		run, err = a.noted(ctx, in, want.Name)
 		if run != nil || err != nil {
 			return run, "", err
@@ -105,7 +105,7 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 	if err != nil || stop != "" {
 		return nil, stop, err
 	}
-	if i == 0 { // once one is there, what it has counts as disrupted
+	if i == 0 { // later, the targets of the first one count as disrupted
 		if why, err := a.crowded(ctx, s, in.Step); err != nil || why != "" {
 			return nil, why, err
 		}
@@ -121,8 +121,8 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 	return &v1beta1.ScenarioRun{Name: made.Name, UID: made.UID}, "", nil
 }
 
-// crowded says which disruptions of a step want more targets together than there are,
-// and may not share them.
+// crowded returns which disruptions of a step together want more targets than exist, if
+// they may not share them; empty if none do.
 func (a *Activities) crowded(ctx context.Context, s *v1beta1.DisruptionScenario, number int) (string, error) {
 	step := s.Spec.Steps[number]
 	if a.Targets == nil || !step.Competes() {
@@ -143,13 +143,14 @@ func (a *Activities) crowded(ctx context.Context, s *v1beta1.DisruptionScenario,
 	return step.Crowded(matching), nil
 }
 
-// disruptionOf is one disruption of a step.
+// disruptionOf returns one disruption of a step.
 func disruptionOf(s *v1beta1.DisruptionScenario, step, i int) *v1beta1.Disruption {
 	controller := true
 	d := &v1beta1.Disruption{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.ChildName(step, i),
-			// From its first moment on: what is deleted before the bridge has seen it is noted, too.
+			// Set at creation, so that also a disruption that is deleted before the controller
+			// has seen it is noted.
 			Finalizers: []string{v1beta1.DisruptionFinalizer},
 			Labels:     map[string]string{v1beta1.LabelScenario: s.Name}, Annotations: v1beta1.JudgedAnnotations(s),
 			OwnerReferences: []metav1.OwnerReference{{

@@ -13,9 +13,9 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Note writes into the status of the scenario whose run d is that it began, unless that
-// is there. It comes before d goes: a disruption that is neither there nor noted never
-// began. A scenario that is gone is no error.
+// Note adds d to the runs in its DisruptionScenario's status, unless it is there. It is
+// called before d's finalizer is removed: a disruption that neither exists nor is in
+// status never began. A DisruptionScenario that is gone is no error.
 func Note(ctx context.Context, client rest.Interface, d *v1beta1.Disruption) error {
 	owner := metav1.GetControllerOf(d)
 	ref := contract.ScenarioRef{Namespace: d.Namespace, Name: owner.Name, UID: owner.UID}
@@ -37,7 +37,8 @@ func Note(ctx context.Context, client rest.Interface, d *v1beta1.Disruption) err
 	return nil
 }
 
-// stepOf is the step in status of which a disruption of this name is; nil if it did not begin.
+// stepOf returns the step in status that a disruption of this name belongs to; nil if
+// that step did not begin.
 func stepOf(s *v1beta1.DisruptionScenario, name string) *v1beta1.ScenarioStepStatus {
 	for step := range min(len(s.Spec.Steps), len(s.Status.Steps)) {
 		for i := range s.Spec.Steps[step].Disruptions {
@@ -49,7 +50,7 @@ func stepOf(s *v1beta1.DisruptionScenario, name string) *v1beta1.ScenarioStepSta
 	return nil
 }
 
-// noted is the run of this name that status has; nil if it has none.
+// noted returns the run of this name in status; nil if there is none.
 func (a *Activities) noted(ctx context.Context, in BeginStepInput, name string) (*v1beta1.ScenarioRun, error) {
 	s, err := a.get(ctx, in.Scenario)
 	if err != nil || len(s.Status.Steps) <= in.Step {
@@ -58,8 +59,8 @@ func (a *Activities) noted(ctx context.Context, in BeginStepInput, name string) 
 	return runOf(s.Status.Steps[in.Step].Disruptions, name), nil
 }
 
-// keepNoted adds to a status the runs that the one before it has and it lacks: whoever
-// writes it does not know of them yet.
+// keepNoted adds to a new status the runs that the one before has and it lacks: the
+// writer of the new status does not know of them yet.
 func keepNoted(now *v1beta1.DisruptionScenarioStatus, before v1beta1.DisruptionScenarioStatus) {
 	for i := range min(len(now.Steps), len(before.Steps)) {
 		for _, run := range before.Steps[i].Disruptions {

@@ -11,7 +11,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// What programs that know no Squall make of a scenario.
+// How programs that do not know Squall see a DisruptionScenario.
 func TestWhatKstatusSeesOfAScenario(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase   v1beta1.ScenarioPhase

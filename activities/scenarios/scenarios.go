@@ -1,7 +1,6 @@
-// Package scenarios carries out single steps of DisruptionScenarios: it reads and
-// judges the plan, creates the Disruptions of a step, says how they ended, deletes
-// those that go on, and writes the scenario's status. What follows from that its
-// workflow decides.
+// Package scenarios carries out single steps of DisruptionScenarios. It reads and
+// judges the plan, creates the Disruptions of a step, reports how they ended, deletes
+// those that still run, and writes the status. The workflow decides what follows.
 package scenarios
 
 import (
@@ -30,16 +29,16 @@ const (
 	scenarios       = "disruptionscenarios"
 	disruptions     = "disruptions"
 	steadyStateLost = "SteadyStateLost"
-	// longestMessage fits into status beside a few words more.
+	// longestMessage fits into status beside some more words.
 	longestMessage = 3000
 )
 
-// Stops knows whether an EmergencyStop is in force.
+// Stops reports whether an EmergencyStop is in force.
 type Stops interface {
 	EmergencyStop(ctx context.Context) (string, error)
 }
 
-// Targets knows what a disruption matches now.
+// Targets finds the targets that a disruption matches now.
 type Targets interface {
 	Healthy(ctx context.Context, d *v1beta1.Disruption) ([]targets.Candidate, error)
 }
@@ -50,40 +49,40 @@ type Events interface {
 	Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string)
 }
 
-// Activities carries what the activities of a scenario need. Its methods are
-// registered with a Temporal worker under their own names.
+// Activities has the clients for the activities of a DisruptionScenario. Its methods
+// are registered with a Temporal worker under their own names.
 type Activities struct {
 	// Client reads and writes the resources of Squall.
 	Client rest.Interface
 	Stops  Stops
-	// Targets counts what a step matches when it begins. nil counts nothing.
+	// Targets counts the targets of a step when it begins. nil counts nothing.
 	Targets Targets
 	Events  Events
-	// Notify says who is told.
+	// Notify defines the recipients of notifications.
 	Notify notify.Settings
 }
 
-// Plan is a scenario as it was when its workflow began.
+// Plan is a DisruptionScenario as it was when its workflow began.
 type Plan struct {
-	// Gone says that there is nothing to carry out any more.
+	// Gone is why there is nothing to carry out any more.
 	Gone string `json:"gone,omitempty"`
-	// Rejected says all that is wrong with it.
+	// Rejected lists all that is wrong with the spec.
 	Rejected string `json:"rejected,omitempty"`
 	// Generation is that of the spec.
 	Generation int64  `json:"generation,omitempty"`
 	Steps      []Step `json:"steps,omitempty"`
-	// Status is how far another workflow of the scenario came.
+	// Status is the progress of an earlier workflow of the DisruptionScenario.
 	Status v1beta1.DisruptionScenarioStatus `json:"status"`
-	// Requester is the user who asked for the scenario, if that is known.
+	// Requester is the user who created the DisruptionScenario, if known.
 	Requester string `json:"requester,omitempty"`
-	// Notify is who hears of the scenario; nil if nobody does.
+	// Notify lists the recipients of notifications; nil if there are none.
 	Notify *notify.Audience `json:"notify,omitempty"`
-	// SteadyState guards the whole run, if it is there. It has its defaults, and its
-	// probes have no handlers: whoever asks reads the scenario.
+	// SteadyState guards the whole run, if it is set. It has its defaults. Its probes have
+	// no handlers, because the probe session reads the DisruptionScenario.
 	SteadyState *v1beta1.SteadyState `json:"steadyState,omitempty"`
 }
 
-// Step is one of disruptions, a wait and an approval.
+// Step is a number of disruptions, a wait and an approval.
 type Step struct {
 	Name string `json:"name"`
 	// Disruptions is how many.
@@ -91,9 +90,10 @@ type Step struct {
 	// Continues is true when the next step follows whatever the verdict.
 	Continues bool          `json:"continues,omitempty"`
 	Wait      time.Duration `json:"wait,omitempty"`
-	// Approval is what a person is told to look at.
+	// Approval is the text for the person who approves.
 	Approval string `json:"approval,omitempty"`
-	// When it is done.
+	// When is the condition for the step, by the verdict of an earlier one; nil means
+	// always.
 	When *v1beta1.ScenarioCondition `json:"when,omitempty"`
 }
 
@@ -128,21 +128,21 @@ func (a *Activities) ReadScenario(ctx context.Context, in contract.ScenarioInput
 	return plan, nil
 }
 
-// ReportInput is the status of a scenario.
+// ReportInput is the status of a DisruptionScenario.
 type ReportInput struct {
 	Scenario contract.ScenarioRef             `json:"scenario"`
 	Status   v1beta1.DisruptionScenarioStatus `json:"status"`
 }
 
-// ReportScenario writes the status, unless it is there, and before that an event if
-// the scenario came to another step or phase. A scenario that is gone is no error: its
-// events are all that is left to read of how it ended.
+// ReportScenario writes the status, unless it is there. Before that it records an event
+// if the DisruptionScenario reached another step or phase. A DisruptionScenario that is
+// gone is no error: its events still show how it ended.
 func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		s, err := a.get(ctx, in.Scenario)
 		if apierrors.IsNotFound(err) {
 			gone := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: in.Scenario.Namespace, Name: in.Scenario.Name, UID: in.Scenario.UID}}
-			a.tell(ctx, gone, in.Status)
+			a.recordEvent(ctx, gone, in.Status)
 			return nil
 		}
 		if err != nil {
@@ -154,7 +154,7 @@ func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 		if equality.Semantic.DeepEqual(s.Status, in.Status) {
 			return nil
 		}
-		a.tell(ctx, s, in.Status)
+		a.recordEvent(ctx, s, in.Status)
 		s.Status = in.Status
 		return a.Client.Put().Namespace(s.Namespace).Resource(scenarios).Name(s.Name).SubResource("status").Body(s).Do(ctx).Error()
 	})
@@ -164,10 +164,10 @@ func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 	return nil
 }
 
-// tell records the event about what became of a scenario since its status was written, if
-// it is one. It is stored once, whoever tells it again.
-func (a *Activities) tell(ctx context.Context, s *v1beta1.DisruptionScenario, now v1beta1.DisruptionScenarioStatus) {
-	reason, eventType := news(s.Status, now)
+// recordEvent records an event for a change since the status was written. A retry
+// stores it once.
+func (a *Activities) recordEvent(ctx context.Context, s *v1beta1.DisruptionScenario, now v1beta1.DisruptionScenarioStatus) {
+	reason, eventType := eventOf(s.Status, now)
 	if reason == "" {
 		return
 	}
@@ -178,9 +178,9 @@ func (a *Activities) tell(ctx context.Context, s *v1beta1.DisruptionScenario, no
 	a.Events.Of(ctx, v1beta1.KindDisruptionScenario, s, eventType, reason, message, key)
 }
 
-// news is the reason of an event, and its type, about what became of a scenario; none
-// if people need not know.
-func news(before, now v1beta1.DisruptionScenarioStatus) (reason, eventType string) {
+// eventOf returns the reason and the type of the event for a change; no reason if
+// people need not know of it.
+func eventOf(before, now v1beta1.DisruptionScenarioStatus) (reason, eventType string) {
 	if before.Phase == now.Phase && before.Step == now.Step {
 		if lost(now.SteadyState) > lost(before.SteadyState) {
 			return steadyStateLost, corev1.EventTypeWarning
@@ -218,14 +218,14 @@ func lost(s *v1beta1.SteadyStateStatus) (n int) {
 	return n
 }
 
-// RunsInput are disruptions of a scenario.
+// RunsInput are disruptions of a DisruptionScenario.
 type RunsInput struct {
 	Scenario contract.ScenarioRef  `json:"scenario"`
 	Runs     []v1beta1.ScenarioRun `json:"runs"`
 }
 
-// SeeRuns says which of the disruptions are over, and how they ended. One that
-// nobody can read any more was deleted.
+// SeeRuns returns the disruptions, and of each ended one how it ended. A disruption
+// that no longer exists was deleted.
 func (a *Activities) SeeRuns(ctx context.Context, in RunsInput) ([]v1beta1.ScenarioRun, error) {
 	for i := range in.Runs {
 		run := &in.Runs[i]
@@ -246,8 +246,8 @@ func (a *Activities) SeeRuns(ctx context.Context, in RunsInput) ([]v1beta1.Scena
 	return in.Runs, nil
 }
 
-// verdictOf is that of the probes. Without any, what lasted as long as it should
-// passed, if it was injected at all of its targets: else nobody can say.
+// verdictOf is the verdict of the probes. Without probes, a disruption that lasted to
+// its expiry passed if all of its targets were injected; otherwise it is inconclusive.
 func verdictOf(d *v1beta1.Disruption) v1beta1.Verdict {
 	switch {
 	case d.Status.SteadyState != nil && d.Status.SteadyState.Verdict != "":
@@ -260,8 +260,7 @@ func verdictOf(d *v1beta1.Disruption) v1beta1.Verdict {
 	return v1beta1.VerdictPassed
 }
 
-// EndRuns deletes those of the disruptions that are not over. Their own workflows
-// clean.
+// EndRuns deletes the disruptions that have not ended. Their own workflows clean up.
 func (a *Activities) EndRuns(ctx context.Context, in RunsInput) error {
 	for _, run := range in.Runs {
 		if run.Ending != "" {
@@ -287,7 +286,7 @@ func (a *Activities) get(ctx context.Context, ref contract.ScenarioRef) (*v1beta
 	return Read(ctx, a.Client, ref)
 }
 
-// Read reads a scenario, live. Another one of its name counts as not found.
+// Read reads a DisruptionScenario, live. Another one of its name counts as not found.
 func Read(ctx context.Context, client rest.Interface, ref contract.ScenarioRef) (*v1beta1.DisruptionScenario, error) {
 	s := &v1beta1.DisruptionScenario{}
 	err := client.Get().Namespace(ref.Namespace).Resource(scenarios).Name(ref.Name).Do(ctx).Into(s)
@@ -300,7 +299,7 @@ func Read(ctx context.Context, client rest.Interface, ref contract.ScenarioRef) 
 	return s, nil
 }
 
-// disruption reads one of a name; nil if there is none.
+// disruption reads the Disruption of a name; nil if there is none.
 func (a *Activities) disruption(ctx context.Context, ref contract.ScenarioRef, name string) (*v1beta1.Disruption, error) {
 	d := &v1beta1.Disruption{}
 	err := a.Client.Get().Namespace(ref.Namespace).Resource(disruptions).Name(name).Do(ctx).Into(d)

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// cluster is a namespace of an API server with a scenario of one step.
+// cluster is a namespace of an API server with a DisruptionScenario of one step.
 type cluster struct {
 	*testing.T
 	*Activities
@@ -44,7 +44,7 @@ func begin(t *testing.T, disruptions int, change ...func(*v1beta1.DisruptionSpec
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{T: t, objects: objects, Activities: &Activities{Client: objects.Client(), Stops: objects, Events: &told{}}}
+	c := &cluster{T: t, objects: objects, Activities: &Activities{Client: objects.Client(), Stops: objects, Events: &recorded{}}}
 	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scenarios-"}}, metav1.CreateOptions{})
 	c.must(err)
 	one := intstr.FromInt32(1)
@@ -76,13 +76,13 @@ func (c *cluster) begun(known ...v1beta1.ScenarioRun) BegunStep {
 	return begun
 }
 
-// letGo is what the workflow of a disruption does last.
-func (c *cluster) letGo(d *v1beta1.Disruption) {
+// finalize is the last deed of a disruption's workflow.
+func (c *cluster) finalize(d *v1beta1.Disruption) {
 	c.Helper()
 	c.must(c.objects.RemoveFinalizer(c.Context(), d.Ref(), func(*v1beta1.Disruption) error { return nil }))
 }
 
-// names are those of the disruptions there are.
+// names are the names of the existing disruptions.
 func (c *cluster) names() (all []string) {
 	c.Helper()
 	var list v1beta1.DisruptionList
@@ -93,7 +93,7 @@ func (c *cluster) names() (all []string) {
 	return all
 }
 
-// there are these targets, whatever a disruption selects.
+// there are the targets of any disruption.
 type there []string
 
 func (names there) Healthy(context.Context, *v1beta1.Disruption) (found []targets.Candidate, _ error) {
@@ -103,8 +103,8 @@ func (names there) Healthy(context.Context, *v1beta1.Disruption) (found []target
 	return found, nil
 }
 
-// Two faults on the same pods: without room for both, none of the two begins, and what
-// began goes on whatever pods there are by then.
+// Two faults on the same pods: without room for both, neither begins. A step that began
+// continues whatever pods exist later.
 func TestAStepWithoutEnoughTargetsDoesNotBegin(t *testing.T) {
 	faults := []v1beta1.Faults{{CPUPressure: &v1beta1.CPUPressure{}}, {Network: &v1beta1.NetworkDisruption{Drop: 10}}}
 	c := begin(t, 2, func(spec *v1beta1.DisruptionSpec) { spec.Faults, faults = faults[0], faults[1:] })
@@ -122,8 +122,8 @@ func TestAStepWithoutEnoughTargetsDoesNotBegin(t *testing.T) {
 	}
 }
 
-// rule C10: an attempt whose answer was lost creates nothing twice, and what
-// somebody deleted since status had it is not created again.
+// rule C10: an attempt whose answer was lost creates nothing twice. A disruption in
+// status that was deleted since is not created again.
 func TestAStepBeginsOnce(t *testing.T) {
 	c := begin(t, 2)
 	first, again := c.begun(), c.begun()
@@ -141,11 +141,11 @@ func TestAStepBeginsOnce(t *testing.T) {
 	d.Status.Phase, d.Status.Ending, d.Status.CleanedAt = v1beta1.PhaseFinished, "expired", &cleaned
 	d.Status.SteadyState = &v1beta1.SteadyStateStatus{Verdict: v1beta1.VerdictFailed}
 	c.must(c.Client.Put().Namespace(d.Namespace).Resource(disruptions).Name(d.Name).SubResource("status").Body(d).Do(t.Context()).Error())
-	c.letGo(d)
+	c.finalize(d)
 	other, err := c.disruption(t.Context(), c.ref, runs[1].Name)
 	c.must(err)
 	c.must(c.EndRuns(t.Context(), RunsInput{Scenario: c.ref, Runs: runs}))
-	c.letGo(other)
+	c.finalize(other)
 	if left := c.names(); len(left) != 1 || left[0] != "disruption-scenario-gameday-1-1" {
 		t.Errorf("left are %v, want the one that was over", left)
 	}
@@ -159,10 +159,10 @@ func TestAStepBeginsOnce(t *testing.T) {
 	}
 }
 
-// rule C10: a worker that died between creating disruptions and telling so left nothing
-// that says that they began, once somebody deleted them, but what was noted before they
-// went. Who reports meanwhile does not forget that.
-func TestWhatWentBeforeItWasToldBeginsOnce(t *testing.T) {
+// rule C10: a worker may die between creating disruptions and reporting them. If they
+// are deleted then, only the note that was written before shows that they began. A
+// report in between keeps that note.
+func TestARunThatIsDeletedBeforeItsReportBeginsOnce(t *testing.T) {
 	c := begin(t, 2)
 	at := v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioRunning, Step: "all", Steps: []v1beta1.ScenarioStepStatus{{Name: "all", Phase: v1beta1.ScenarioRunning, StartedAt: metav1.Now()}}}
 	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: at}))
@@ -176,7 +176,7 @@ func TestWhatWentBeforeItWasToldBeginsOnce(t *testing.T) {
 	if left := c.names(); len(left) != 2 {
 		t.Fatalf("there are %v: what is deleted before the bridge has seen it cannot be noted", left)
 	}
-	c.letGo(gone)
+	c.finalize(gone)
 	at.Message = "its probes say so"
 	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: at}))
 	if again := c.begun(); again.Stopped != "" || !slices.Equal(again.Runs, first.Runs) || len(c.names()) != 1 {
@@ -187,7 +187,7 @@ func TestWhatWentBeforeItWasToldBeginsOnce(t *testing.T) {
 	if !slices.Equal(s.Status.Steps[0].Disruptions, first.Runs[1:]) || s.Status.Message != at.Message {
 		t.Errorf("status %+v, want %v noted in it", s.Status, first.Runs[1])
 	}
-	// A workflow that goes on knows the second one alone.
+	// The resumed workflow knows only the second one.
 	if known := c.begun(first.Runs[1]); len(known.Runs) != 2 || known.Runs[1] != first.Runs[0] || len(c.names()) != 1 {
 		t.Errorf("begun with the second one known %+v, there are %v", known, c.names())
 	}
@@ -197,25 +197,25 @@ func TestWhatWentBeforeItWasToldBeginsOnce(t *testing.T) {
 	}
 }
 
-type told []string
+type recorded []string
 
-func (t *told) Of(_ context.Context, kind string, s metav1.Object, eventType, reason, message, _ string) {
+func (t *recorded) Of(_ context.Context, kind string, s metav1.Object, eventType, reason, message, _ string) {
 	*t = append(*t, strings.Join([]string{kind, s.GetNamespace(), s.GetName(), string(s.GetUID()), eventType, reason, message}, " "))
 }
 
-// Whoever deletes a scenario does not wait for the worker: how it ended is told after it
-// has gone, too.
-func TestWhatIsToldOfAScenarioThatIsGone(t *testing.T) {
-	c, events := begin(t, 1), told{}
+// The deletion of a DisruptionScenario does not wait for the worker, so events report
+// how it ended even when it is gone.
+func TestEventsOfAScenarioThatIsGone(t *testing.T) {
+	c, events := begin(t, 1), recorded{}
 	c.Events, c.ref.UID = &events, "gone"
 	status := v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioStopping, Step: "all", Message: "Its disruptions are deleted: so it is."}
 	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: status}))
 	status = v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioFinished, Message: "No further step is done: so it is.", Verdict: v1beta1.VerdictAborted}
 	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: status}))
 	about := "DisruptionScenario " + c.ref.Namespace + " gameday gone Warning "
-	want := told{about + "Stopping all: Its disruptions are deleted: so it is.", about + "Aborted No further step is done: so it is."}
+	want := recorded{about + "Stopping all: Its disruptions are deleted: so it is.", about + "Aborted No further step is done: so it is."}
 	if !slices.Equal(events, want) {
-		t.Errorf("told %q, want %q", events, want)
+		t.Errorf("recorded %q, want %q", events, want)
 	}
 }
 
@@ -235,9 +235,9 @@ func TestRunsAreAskedForByWhoAskedForTheScenario(t *testing.T) {
 
 func TestWhatKeepsAStepFromBeginning(t *testing.T) {
 	for _, part := range []struct {
-		name, words string
-		change      func(*v1beta1.DisruptionSpec)
-		prepare     func(*cluster)
+		name, text string
+		change     func(*v1beta1.DisruptionSpec)
+		prepare    func(*cluster)
 	}{
 		{"somebody else's disruption has the name", "disruption-scenario-gameday-1-1 that is not part of this scenario", nil, func(c *cluster) {
 			other := disruptionOf(c.made, 0, 0)
@@ -258,14 +258,14 @@ func TestWhatKeepsAStepFromBeginning(t *testing.T) {
 				part.prepare(c)
 			}
 			before := len(c.names())
-			if begun := c.begun(); !strings.Contains(begun.Stopped, part.words) || len(begun.Runs) > 0 || len(c.names()) != before {
+			if begun := c.begun(); !strings.Contains(begun.Stopped, part.text) || len(begun.Runs) > 0 || len(c.names()) != before {
 				t.Errorf("begun %+v, there are %v", begun, c.names())
 			}
 		})
 	}
 }
 
-// What was not injected everywhere has shown nothing, however long it lasted.
+// A disruption that was not injected everywhere proves nothing, however long it lasted.
 func TestVerdictOf(t *testing.T) {
 	steady := &v1beta1.SteadyStateStatus{Verdict: v1beta1.VerdictFailed}
 	for name, c := range map[string]struct {
@@ -287,7 +287,7 @@ func TestVerdictOf(t *testing.T) {
 	}
 }
 
-// The plan says what guards the whole run, without what probes are told to ask by.
+// The plan has the steady state of the whole run, without the probes' handlers.
 func TestThePlanHasTheSteadyState(t *testing.T) {
 	c := begin(t, 1)
 	c.made.Spec.SteadyState = &v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop", ProbeHandler: v1beta1.ProbeHandler{
@@ -300,9 +300,9 @@ func TestThePlanHasTheSteadyState(t *testing.T) {
 	}
 }
 
-// What people hear of a scenario: where it is, and what its probes lost meanwhile.
-func TestNews(t *testing.T) {
-	saying := func(phase v1beta1.ScenarioPhase, verdict v1beta1.Verdict) v1beta1.DisruptionScenarioStatus {
+// Events on a DisruptionScenario: its step, and probes that failed.
+func TestEventOfAChange(t *testing.T) {
+	at := func(phase v1beta1.ScenarioPhase, verdict v1beta1.Verdict) v1beta1.DisruptionScenarioStatus {
 		return v1beta1.DisruptionScenarioStatus{Phase: phase, Step: "a", SteadyState: &v1beta1.SteadyStateStatus{Probes: []v1beta1.ProbeStatus{{Name: "shop", Verdict: verdict}}}}
 	}
 	for _, c := range []struct {
@@ -310,13 +310,13 @@ func TestNews(t *testing.T) {
 		before, now v1beta1.DisruptionScenarioStatus
 		want        string
 	}{
-		{"a step", v1beta1.DisruptionScenarioStatus{}, saying(v1beta1.ScenarioRunning, ""), "StepBegan"},
-		{"nothing", saying(v1beta1.ScenarioRunning, ""), saying(v1beta1.ScenarioRunning, ""), ""},
-		{"lost", saying(v1beta1.ScenarioRunning, ""), saying(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), "SteadyStateLost"},
-		{"lost before", saying(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), saying(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), ""},
-		{"lost, and it ends for that", saying(v1beta1.ScenarioRunning, ""), saying(v1beta1.ScenarioStopping, v1beta1.VerdictAborted), "Stopping"},
+		{"a step", v1beta1.DisruptionScenarioStatus{}, at(v1beta1.ScenarioRunning, ""), "StepBegan"},
+		{"nothing", at(v1beta1.ScenarioRunning, ""), at(v1beta1.ScenarioRunning, ""), ""},
+		{"lost", at(v1beta1.ScenarioRunning, ""), at(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), "SteadyStateLost"},
+		{"lost before", at(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), at(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), ""},
+		{"lost, and it ends for that", at(v1beta1.ScenarioRunning, ""), at(v1beta1.ScenarioStopping, v1beta1.VerdictAborted), "Stopping"},
 	} {
-		if got, _ := news(c.before, c.now); got != c.want {
+		if got, _ := eventOf(c.before, c.now); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -1,7 +1,6 @@
-// Package status is what users see: it reads Disruptions, writes their status
-// and their conditions, and records events. What a status says is decided by
-// functions of plain values; a write never overwrites what somebody else wrote
-// in between.
+// Package status is the part that users see: it reads Disruptions, writes their status
+// and their conditions, and records events. Functions of plain values decide the
+// content of a status. A write never overwrites a concurrent one.
 package status
 
 import (
@@ -26,17 +25,17 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Disruptions reads and writes Disruption objects. Get is a live read; writes
-// are guarded by the version they begin from.
+// Disruptions reads and writes Disruption objects. Get reads live. A write fails if the
+// object has another version than the one that it is based on.
 type Disruptions struct {
 	client rest.Interface
-	// written keeps what some writes returned, by UID: the next write of a
-	// status begins from there, and need not read first.
+	// written caches the results of some writes, by UID: the next write of a status starts
+	// from there and need not read first.
 	written *memo.Memo[types.UID, *v1beta1.Disruption]
 }
 
-// keptWritten bounds what is kept of writes, in bytes of JSON; in memory it is some
-// times as large.
+// keptWritten bounds the cache, in bytes of JSON; in memory it is several times as
+// large.
 const keptWritten = 16 << 20
 
 // NewDisruptions returns a client for the cluster that config names.
@@ -69,8 +68,8 @@ func NewClient(config *rest.Config) (rest.Interface, error) {
 	return client, nil
 }
 
-// Get returns the disruption that ref names. An object of the same name with
-// another UID is somebody else's and counts as not found.
+// Get returns the disruption that ref names. An object of the same name with another
+// UID is another disruption and counts as not found.
 func (c *Disruptions) Get(ctx context.Context, ref v1beta1.DisruptionRef) (*v1beta1.Disruption, error) {
 	found := &v1beta1.Disruption{}
 	err := c.client.Get().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(ctx).Into(found)
@@ -83,16 +82,16 @@ func (c *Disruptions) Get(ctx context.Context, ref v1beta1.DisruptionRef) (*v1be
 	return found, nil
 }
 
-// UpdateStatus lets change edit the status and writes the result, unless
-// nothing changed. Its version guards the write: one by somebody else in between
-// makes it read again and call change again. A disruption that is gone is no error.
+// UpdateStatus calls change to edit the status and writes the result, unless nothing
+// changed. On a conflict it reads again and calls change again. A disruption that is
+// gone is no error.
 func (c *Disruptions) UpdateStatus(ctx context.Context, ref v1beta1.DisruptionRef, change func(*v1beta1.Disruption)) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, err := c.changed(ctx, ref, change)
 		if err != nil || live == nil {
 			return err
 		}
-		live.ManagedFields = nil // half of the object, of which the API server takes its own
+		live.ManagedFields = nil // half of the object; the API server keeps its own
 		written := &v1beta1.Disruption{}
 		err = c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
 			SubResource("status").Body(live).Do(ctx).Into(written)
@@ -110,24 +109,24 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref v1beta1.DisruptionRe
 	return nil
 }
 
-// Remember lets the next write begin from d, which was just read.
+// Remember lets the next write start from d, which was just read.
 func (c *Disruptions) Remember(d *v1beta1.Disruption) {
 	if document, err := json.Marshal(d); err == nil {
 		c.written.Add(d.UID, d, len(document))
 	}
 }
 
-// Deleted says that somebody deleted the object. It drops the cached copy, whose
-// resourceVersion is stale: a write that began there would be refused.
+// Deleted records that the object is being deleted. It drops the cached copy, whose
+// resourceVersion is stale: a write that starts there would be refused.
 func (c *Disruptions) Deleted(ref v1beta1.DisruptionRef) {
 	if known, found := c.written.Get(ref.UID); found && known.DeletionTimestamp == nil {
 		c.written.Remove(ref.UID)
 	}
 }
 
-// changed is the disruption with its status changed; nil when there is nothing
-// to write. It begins from what was last written here, unless change finds
-// nothing to do there: another worker may have written since.
+// changed returns the disruption with its status changed; nil if there is nothing to
+// write. It starts from the cached copy, unless change finds nothing to do there:
+// another worker may have written since.
 func (c *Disruptions) changed(ctx context.Context, ref v1beta1.DisruptionRef, change func(*v1beta1.Disruption)) (*v1beta1.Disruption, error) {
 	if d := c.takeCached(ref); d != nil && changes(d, change) {
 		return d, nil
@@ -139,7 +138,7 @@ func (c *Disruptions) changed(ctx context.Context, ref v1beta1.DisruptionRef, ch
 	return d, nil
 }
 
-// takeCached is what was last written or remembered here, once; nil for nothing.
+// takeCached removes the cached copy and returns it; nil without one.
 func (c *Disruptions) takeCached(ref v1beta1.DisruptionRef) *v1beta1.Disruption {
 	known, found := c.written.Get(ref.UID)
 	if !found {
@@ -149,7 +148,7 @@ func (c *Disruptions) takeCached(ref v1beta1.DisruptionRef) *v1beta1.Disruption 
 	return known
 }
 
-// changes tells whether change changes the status.
+// changes reports whether change changes the status.
 func changes(d *v1beta1.Disruption, change func(*v1beta1.Disruption)) bool {
 	before := d.Status.DeepCopy()
 	change(d)
@@ -157,8 +156,8 @@ func changes(d *v1beta1.Disruption, change func(*v1beta1.Disruption)) bool {
 	return !equality.Semantic.DeepEqual(before, &d.Status)
 }
 
-// RemoveFinalizer lets the disruption go, after what has to be done with it before that.
-// Done already, or the object gone, is no error.
+// RemoveFinalizer removes the disruption's finalizer after first has returned nil. A
+// finalizer or an object that is already gone is no error.
 func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref v1beta1.DisruptionRef, first func(*v1beta1.Disruption) error) error {
 	moved := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
 	err := retry.OnError(retry.DefaultBackoff, moved, func() (err error) {
@@ -187,16 +186,16 @@ func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref v1beta1.Disruptio
 	return nil
 }
 
-// EmergencyStop is what the first EmergencyStop says, or empty. It is a live,
-// consistent read.
+// EmergencyStop is the text of the first EmergencyStop, or empty. It reads live and
+// consistently.
 func (c *Disruptions) EmergencyStop(ctx context.Context) (string, error) {
 	return firstStop(ctx, c.client.Get())
 }
 
-// CachedEmergencyStop is EmergencyStop as the API server's cache has it, which may
-// be a moment late. A consistent list of a type that nobody writes waits until
-// that cache knows how far the store is, and an API server asks for that only
-// every 100 ms: of two such lists in a row the second one waits.
+// CachedEmergencyStop is EmergencyStop from the API server's cache, which may be a
+// moment late. A consistent list of a type that no one writes waits until that cache
+// knows the store's version. An API server asks for that only every 100 ms: of two such
+// lists in a row the second one waits.
 func (c *Disruptions) CachedEmergencyStop(ctx context.Context) (string, error) {
 	return firstStop(ctx, c.client.Get().Param("resourceVersion", "0"))
 }
@@ -204,7 +203,7 @@ func (c *Disruptions) CachedEmergencyStop(ctx context.Context) (string, error) {
 func firstStop(ctx context.Context, request *rest.Request) (string, error) {
 	var list v1beta1.EmergencyStopList
 	err := request.Resource("emergencystops").Do(ctx).Into(&list)
-	if apierrors.IsNotFound(err) { // not wrapped: it is not the disruption that is gone
+	if apierrors.IsNotFound(err) { // not wrapped: the disruption is not gone
 		return "", fmt.Errorf("look for an emergency stop: the CustomResourceDefinition of EmergencyStops is missing, apply those of the installed version: %v", err)
 	}
 	if err != nil {

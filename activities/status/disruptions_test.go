@@ -31,7 +31,7 @@ func TestAStatusWriteSendsNoManagedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
-	for range 2 { // from what was read, and from what the first write returned
+	for range 2 { // from the version that was read, and from the one that the first write returned
 		if err := disruptions.UpdateStatus(t.Context(), ref, func(d *v1beta1.Disruption) { d.Status.Ending = "deleted" }); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestAStatusWriteSendsNoManagedFields(t *testing.T) {
 
 // Without the CustomResourceDefinition the worker cannot read EmergencyStops. The
 // disruption still exists.
-func TestNobodyKnowsOfAStopWithoutItsDefinition(t *testing.T) {
+func TestAStopCannotBeReadWithoutItsDefinition(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	disruptions, err := NewDisruptions(&rest.Config{Host: server.URL})
@@ -55,8 +55,8 @@ func TestNobodyKnowsOfAStopWithoutItsDefinition(t *testing.T) {
 	}
 }
 
-// What decides whether something is injected is asked of the store; what only
-// saves the trouble may come from the API server's cache.
+// A read that decides on an injection asks the store; a read that only saves work may
+// use the API server's cache.
 func TestHowEmergencyStopsAreRead(t *testing.T) {
 	var asked string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,16 +11,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// MaxEffects is of how many targets at most effects are asked for: no more are
-// listed in status.
+// MaxEffects bounds the targets whose effects are read: status lists no more.
 const MaxEffects = maxListed
 
-// ShowEffects writes what chaos pods say of their effects, by their names, into the
-// status of a disruption, and sums it up as a condition.
-func ShowEffects(d *v1beta1.Disruption, said map[string]*v1beta1.Effect) {
+// ShowEffects writes the effects that chaos pods reported, by their names, into the
+// status of a disruption, and sums them up as a condition.
+func ShowEffects(d *v1beta1.Disruption, effects map[string]*v1beta1.Effect) {
 	for _, kinds := range d.Status.TargetInjections {
 		for kind, injection := range kinds {
-			if effect := said[injection.InjectorPodName]; effect != nil {
+			if effect := effects[injection.InjectorPodName]; effect != nil {
 				injection.Effect = effect
 				kinds[kind] = injection
 			}
@@ -29,8 +28,8 @@ func ShowEffects(d *v1beta1.Disruption, said map[string]*v1beta1.Effect) {
 	showEffectVerified(d)
 }
 
-// keepEffects is listed with the effects that before had for the same chaos pods, as
-// far as listed knows none.
+// keepEffects returns listed with the effects that before has for the same chaos pods,
+// where listed has none.
 func keepEffects(before, listed map[string]map[v1beta1.Kind]v1beta1.TargetInjection) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
 	kept := make(map[string]map[v1beta1.Kind]v1beta1.TargetInjection, len(listed))
 	for name, kinds := range listed {
@@ -46,8 +45,8 @@ func keepEffects(before, listed map[string]map[v1beta1.Kind]v1beta1.TargetInject
 	return kept
 }
 
-// verdicts are the states of effects from the one that decides for all, with what
-// they mean for the condition EffectVerified.
+// verdicts are the states of effects, the most important first, with their meaning for
+// the condition EffectVerified.
 var verdicts = []struct {
 	state  v1beta1.EffectState // empty: not known
 	reason string
@@ -61,8 +60,8 @@ var verdicts = []struct {
 	{v1beta1.EffectProven, string(v1beta1.EffectProven), metav1.ConditionTrue, "was seen to act"},
 }
 
-// showEffectVerified sums up the effects of all targets. Nothing is said as long as
-// nothing is injected, and of a dry run.
+// showEffectVerified sums up the effects of all targets. It writes nothing before the
+// first injection, and nothing for a dry run.
 func showEffectVerified(d *v1beta1.Disruption) {
 	if d.Spec.DryRun || d.Status.InjectionStatus == v1beta1.NotInjected || d.Status.InjectionStatus == "" {
 		return
@@ -98,11 +97,11 @@ func showEffectVerified(d *v1beta1.Disruption) {
 	}
 }
 
-// effectsAtEnd are those by chaos pod name.
-func effectsAtEnd(said []chaospod.EffectAtEnd) map[string]*v1beta1.Effect {
-	effects := make(map[string]*v1beta1.Effect, len(said))
-	for i := range said {
-		effects[said[i].Pod] = &said[i].Effect
+// effectsAtEnd returns the effects by chaos pod name.
+func effectsAtEnd(measured []chaospod.EffectAtEnd) map[string]*v1beta1.Effect {
+	effects := make(map[string]*v1beta1.Effect, len(measured))
+	for i := range measured {
+		effects[measured[i].Pod] = &measured[i].Effect
 	}
 	return effects
 }

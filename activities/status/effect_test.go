@@ -22,7 +22,7 @@ func TestEffectVerified(t *testing.T) {
 		effects []v1beta1.EffectState // empty: not known
 		status  metav1.ConditionStatus
 		reason  string
-		words   string
+		text    string
 	}{
 		{"all act", nil, []v1beta1.EffectState{proven, proven}, metav1.ConditionTrue, "Proven", "2 of 2"},
 		{"nothing came by one", nil, []v1beta1.EffectState{proven, nothing}, metav1.ConditionUnknown, "NothingMatchedYet", "figures of web-1"},
@@ -35,20 +35,20 @@ func TestEffectVerified(t *testing.T) {
 		{"more targets than are listed", func(d *v1beta1.Disruption) { d.Status.SelectedTargetsCount = maxListed + 1 }, nil, metav1.ConditionUnknown, "NotMeasured", "logs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d, said := &v1beta1.Disruption{}, map[string]*v1beta1.Effect{}
+			d, known := &v1beta1.Disruption{}, map[string]*v1beta1.Effect{}
 			d.Status.InjectionStatus = v1beta1.Injected
 			d.Status.TargetInjections = map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
 			for n, state := range test.effects {
 				name := fmt.Sprint("web-", n)
 				d.Status.TargetInjections[name] = map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindNetwork: {InjectorPodName: "chaos-" + name}}
 				if state != "" {
-					said["chaos-"+name] = &v1beta1.Effect{State: state, Evidence: "figures of " + name}
+					known["chaos-"+name] = &v1beta1.Effect{State: state, Evidence: "figures of " + name}
 				}
 			}
 			if test.change != nil {
 				test.change(d)
 			}
-			ShowEffects(d, said)
+			ShowEffects(d, known)
 			got := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionEffectVerified)
 			if got == nil {
 				got = &metav1.Condition{}
@@ -56,14 +56,14 @@ func TestEffectVerified(t *testing.T) {
 			if strings.HasSuffix(got.Message, ": ") {
 				t.Errorf("the message %q breaks off", got.Message)
 			}
-			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.words) {
-				t.Errorf("condition = %+v, want %s %s with %q", got, test.status, test.reason, test.words)
+			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.text) {
+				t.Errorf("condition = %+v, want %s %s with %q", got, test.status, test.reason, test.text)
 			}
 		})
 	}
 }
 
-// Progress knows of some effects; those that status has of the same chaos pods stay.
+// Progress has some effects; those that status has of the same chaos pods stay.
 func TestProgressKeepsEffects(t *testing.T) {
 	d := &v1beta1.Disruption{}
 	of := func(pod string, effect *v1beta1.Effect) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
@@ -73,15 +73,15 @@ func TestProgressKeepsEffects(t *testing.T) {
 	}
 	old, newer := &v1beta1.Effect{State: v1beta1.EffectProven}, &v1beta1.Effect{State: v1beta1.EffectLost}
 	for _, step := range []struct {
-		pod        string
-		said, want *v1beta1.Effect
+		pod         string
+		known, want *v1beta1.Effect
 	}{{"chaos-a", old, old}, {"chaos-a", nil, old}, {"chaos-a", newer, newer}, {"chaos-b", nil, nil}} {
-		p := chaospod.Progress{Targets: of(step.pod, step.said), Injected: 1, Total: 1, ReadyPods: 1}
+		p := chaospod.Progress{Targets: of(step.pod, step.known), Injected: 1, Total: 1, ReadyPods: 1}
 		ShowProgress(d, p, time.Now())
 		if got := d.Status.TargetInjections["web"][v1beta1.KindNetwork].Effect; got != step.want {
-			t.Errorf("%s said %v: effect = %v, want %v", step.pod, step.said, got, step.want)
+			t.Errorf("%s reported %v: effect = %v, want %v", step.pod, step.known, got, step.want)
 		}
-		if p.Targets["web"][v1beta1.KindNetwork].Effect != step.said {
+		if p.Targets["web"][v1beta1.KindNetwork].Effect != step.known {
 			t.Error("what was measured was changed")
 		}
 	}

@@ -18,33 +18,34 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Events are created one by one, without the client library's recorder, which
-// drops events in a burst. The name of an event is made from what it says, so
-// that an activity that is tried again records it once.
+// Events are created one by one, without the client library's recorder, which drops
+// events in a burst. The name of an event is a hash of its content, so that a retried
+// activity records it once.
 
-// eventPatience is how long an event is tried. Nothing waits longer for it: a
-// disruption begins, goes on and ends whether or not events can be stored.
+// eventPatience bounds the attempts to store an event. Nothing waits longer: a
+// disruption begins, continues and ends whether or not events can be stored.
 const eventPatience = 3 * time.Second
 
-// Events records events. What cannot be stored, because the API server refuses
-// it or does not answer within 3 s, is no error of what happened: Lost is told.
+// Events records events. If the API server refuses an event or does not answer within 3
+// s, Events calls Lost; the activity does not fail.
 type Events struct {
 	Kube kubernetes.Interface
 	Lost func(context.Context, *corev1.Event, error)
 }
 
-// Record records that something normal happened to the disruption. key tells
-// apart happenings of the same reason.
+// Record records an event of type Normal on the disruption. Two events with the same
+// reason and key are stored once.
 func (e Events) Record(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) {
 	e.create(ctx, newEvent(disruptionReference(d), corev1.EventTypeNormal, reason, message, key))
 }
 
-// Warn records that something went wrong with the disruption.
+// Warn records an event of type Warning on the disruption.
 func (e Events) Warn(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) {
 	e.create(ctx, newEvent(disruptionReference(d), corev1.EventTypeWarning, reason, message, key))
 }
 
-// Of records what became of another object of Squall: a scenario, a cron or a rollout.
+// Of records an event on another object of Squall: a DisruptionScenario, DisruptionCron
+// or DisruptionRollout.
 func (e Events) Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string) {
 	about := corev1.ObjectReference{
 		APIVersion: v1beta1.GroupVersion.String(), Kind: kind,
@@ -73,8 +74,8 @@ func (e Events) Replaced(ctx context.Context, d *v1beta1.Disruption, t v1beta1.I
 	e.onTarget(ctx, d, t, corev1.EventTypeNormal, "Replaced", "replaces this %s: "+strings.ReplaceAll(what, "%", "%%"))
 }
 
-// onTarget records what a disruption did to a target. The annotation lets tools
-// find the disruption of an event that is not about it.
+// onTarget records what a disruption did to a target. The annotation lets tools find
+// the disruption of an event that is on another object.
 func (e Events) onTarget(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget, eventType, reason, did string) {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
 	if t.Namespace == "" {
@@ -121,13 +122,14 @@ func (e Events) create(ctx context.Context, event *corev1.Event) {
 	}
 }
 
-// stored is true when the event is there, or when nobody could read it.
+// stored is true when the event exists, or when its namespace is gone, so that no one
+// could read it.
 func stored(err error) bool {
 	return err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// Named is a disruption of which only the name is known: enough for an event.
+// Named is a disruption with only a name and a UID: enough for an event.
 func Named(ref v1beta1.DisruptionRef) *v1beta1.Disruption {
 	return &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
 }

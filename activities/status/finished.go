@@ -12,27 +12,28 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// FinishInput is what a finished disruption is asked for.
+// FinishInput describes a finished disruption.
 type FinishInput struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	Rejected   bool                  `json:"rejected,omitempty"`
-	// Ending says why the disruption ended.
+	// Ending is why the disruption ended.
 	Ending  string                 `json:"ending,omitempty"`
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
-	// ReleasedPods counts chaos pods a person released without their being clean.
+	// ReleasedPods counts the chaos pods that a person released before they were clean.
 	ReleasedPods int `json:"releasedPods,omitempty"`
-	// NotVerified lists what is left on nodes, or could not be looked at.
+	// NotVerified lists what is left on nodes, and the nodes that could not be searched.
 	NotVerified []string `json:"notVerified,omitempty"`
-	// Effects are what injectors measured before they cleaned, at most 50 of them.
+	// Effects are the measurements of injectors before they cleaned, at most 50.
 	Effects []chaospod.EffectAtEnd `json:"effects,omitempty"`
-	// SteadyState is the last word on the steady state; nil without probes.
+	// SteadyState is the final steady state; nil without probes.
 	SteadyState *v1beta1.SteadyStateStatus `json:"steadyState,omitempty"`
-	// Operated is true when the disruption was an operation on its targets, and
-	// NotInService lists those that it gave back and that are not in service.
+	// Operated is true when the disruption was an operation on its targets. NotInService
+	// lists the targets that it released and that are not in service.
 	Operated     bool     `json:"operated,omitempty"`
 	NotInService []string `json:"notInService,omitempty"`
-	// NotEnded is true when the time for giving them back is over and some could not be
-	// written to: they are not waited for, and the bridge ends their operations.
+	// NotEnded is true when the time to release targets is over and some could not be
+	// written to. The disruption does not wait for them; the controller ends their
+	// operations.
 	NotEnded bool `json:"notEnded,omitempty"`
 	// At is when the workflow decided it.
 	At time.Time `json:"-"`
@@ -59,16 +60,16 @@ func ShowFinished(d *v1beta1.Disruption, e FinishInput) {
 	SetCondition(d, v1beta1.ConditionCleaned, metav1.ConditionTrue, reason, message)
 }
 
-// ReasonNotVerified is that of the condition Cleaned, and of an event, when not every node
-// is known to be clean.
+// ReasonNotVerified is the reason of the condition Cleaned, and of an event, when not
+// every node is known to be clean.
 const ReasonNotVerified = "NotVerified"
 
-// reasonReleased is that of the condition Cleaned when a person released chaos pods that
-// did not clean.
+// reasonReleased is the reason of the condition Cleaned when a person released chaos
+// pods that did not clean.
 const reasonReleased = "Released"
 
-// LeftOnNodes says what is left on nodes, or which could not be looked at; empty if
-// neither.
+// LeftOnNodes lists what is left on nodes, and the nodes that could not be searched;
+// empty if neither exists.
 func (e FinishInput) LeftOnNodes() string {
 	if len(e.NotVerified) == 0 {
 		return ""
@@ -89,7 +90,7 @@ func (e FinishInput) verdict() (reason, message string) {
 	return reason, message
 }
 
-// operation is the last word on the operations.
+// operation is the final state of the operations.
 func (e FinishInput) operation() Operation {
 	if len(e.NotInService) > 0 {
 		return Operation{Reason: "NotAvailable", Message: "the operations are over, and not in service are: " + strings.Join(e.NotInService, "; ")}

@@ -14,8 +14,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Up to 500 targets status lists all of them, one by one. Of more it lists at
-// most 100, those that cannot be injected (rule 20a). Counts are always exact.
+// Status lists every target of up to 500. Of more it lists at most 100 that cannot be
+// injected (rule 20a). Counts are always exact.
 func TestTargetsThatStatusLists(t *testing.T) {
 	for name, c := range map[string]struct {
 		targets, failing int
@@ -57,7 +57,7 @@ func TestTargetsThatStatusLists(t *testing.T) {
 	}
 }
 
-// counts are what status says of the targets, and how many it lists.
+// counts are the targets in status by state, and how many it lists.
 type counts struct {
 	targets                             string
 	injected, selected, ignored, listed int
@@ -68,8 +68,8 @@ func countsOf(d *v1beta1.Disruption) counts {
 	return counts{s.Targets, s.InjectedTargetsCount, s.SelectedTargetsCount, s.IgnoredTargetsCount, len(s.TargetInjections)}
 }
 
-// disturbed are n targets and their chaos pods: the first of them wait for an
-// image, the others are ready.
+// disturbed returns n targets and their chaos pods: the first ones, failing in number,
+// wait for an image, the others are ready.
 func disturbed(d *v1beta1.Disruption, n, failing int) (active []targets.Target, pods []*corev1.Pod) {
 	for i := range n {
 		target := v1beta1.InjectionTarget{Namespace: d.Namespace, Name: fmt.Sprintf("web-%03d", i), UID: types.UID(fmt.Sprintf("uid-%03d", i))}

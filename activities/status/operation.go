@@ -6,14 +6,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Operation is what the condition Operating says.
+// Operation is the content of the condition Operating.
 type Operation struct {
-	// Given is true when no target is waited for.
+	// Given is true when the disruption waits for no target.
 	Given           bool
 	Reason, Message string
 }
 
-// ShowOperation writes how far a disruption has come that is an operation on its targets.
+// ShowOperation writes the progress of a disruption that is an operation on its
+// targets.
 func ShowOperation(d *v1beta1.Disruption, o Operation) {
 	given := metav1.ConditionFalse
 	if o.Given {

@@ -12,16 +12,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ShowProgress writes into the status of a disruption the progress that is seen by the
-// watch that the workflow began then. One that it began before that of which status
-// tells changes nothing: a worker that was given up may go on with it, and its targets
-// may be lost since. Nor does one that sees fewer injected than it told when the
-// disruption is to end: they are those that were taken off since.
+// ShowProgress writes into the status of a disruption the progress that a watch has
+// seen. began is when the workflow began that watch. A watch that began before the one
+// in status changes nothing: its worker was given up and its targets may be lost since.
+// Once the disruption is to end, a progress with fewer injected targets changes nothing
+// either: the missing ones were cleaned.
 func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress, began time.Time) {
 	s := &d.Status
 	at, late := decidedAt(began, s.WatchedAt)
 	if late || s.Phase.Ending() || d.Ending() && p.Injected < s.InjectedTargetsCount {
-		return // a watch that has not heard yet that it is over
+		return // this watch does not know yet that the disruption ends
 	}
 	s.WatchedAt = at
 	s.InjectionStatus = p.Status(s.InjectionStatus)
@@ -47,8 +47,8 @@ func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress, began time.Time) {
 	SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
 }
 
-// beats tells of a pulse: nobody writes when it takes an injection off and puts
-// it on, so that status is the same at both times.
+// beats describes a pulse. Status does not show its turns, so that it is the same in
+// each of them.
 func beats(spec v1beta1.DisruptionSpec) string {
 	pulse := spec.Beats()
 	if pulse == nil {
@@ -57,8 +57,8 @@ func beats(spec v1beta1.DisruptionSpec) string {
 	return fmt.Sprintf(", each by turns for %s and not for %s", pulse.ActiveDuration.Duration, pulse.DormantDuration.Duration)
 }
 
-// listed is what status shows target by target: all of them, or, of more than
-// maxListed, at most 100 that are not injected.
+// listed returns the targets that status lists: all of them or, of more than maxListed,
+// at most 100 that are not injected.
 func listed(p chaospod.Progress) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
 	if len(p.Targets) <= maxListed {
 		return p.Targets

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A watch whose worker was given up may go on when the workflow has long begun another
-// one, of fewer targets.
+// A watch whose worker was given up may continue while the workflow has long begun
+// another one, of fewer targets.
 func TestProgressOfAnEarlierWatchChangesNothing(t *testing.T) {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 1234, time.UTC)
 	d := &v1beta1.Disruption{}
@@ -34,9 +34,9 @@ func TestProgressOfAnEarlierWatchChangesNothing(t *testing.T) {
 	}
 }
 
-// The injectors of a disruption that is deleted are ending before its watch hears of it:
-// status tells to the end how many there were.
-func TestWhatIsTakenOffAtTheEndIsNotTold(t *testing.T) {
+// The injectors of a deleted disruption end before its watch knows of the deletion:
+// status keeps their number.
+func TestProgressAtTheEndKeepsTheNumberOfInjected(t *testing.T) {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 1234, time.UTC)
 	taken := progressOf("web-0", "web-1")
 	taken.Injected, taken.ReadyPods = 1, 1
@@ -52,7 +52,7 @@ func TestWhatIsTakenOffAtTheEndIsNotTold(t *testing.T) {
 		if d.Status.Targets != want {
 			t.Errorf("deleted %v: targets = %s, want %s", deleted, d.Status.Targets, want)
 		}
-		d.Status.InjectedTargetsCount = 0 // as before the watch told any
+		d.Status.InjectedTargetsCount = 0 // as before the first progress
 		ShowProgress(d, taken, began)
 		if d.Status.Targets != "1/2" {
 			t.Errorf("deleted %v, the first word of the watch: targets = %s, want 1/2", deleted, d.Status.Targets)

@@ -9,9 +9,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// showReady writes Ready and Stalled, which are for programs: kubectl wait, Flux and Argo
-// CD. They follow from the rest of the status alone. A disruption that is Stalled does
-// not get Ready without a person.
+// showReady writes the conditions Ready and Stalled, which programs read: kubectl wait,
+// Flux and Argo CD. They follow from the rest of the status alone. A Stalled disruption
+// does not become Ready without a person.
 func showReady(d *v1beta1.Disruption) {
 	if d.Status.Phase == "" {
 		return
@@ -33,7 +33,8 @@ func showReady(d *v1beta1.Disruption) {
 	}
 }
 
-// stalled says why the disruption failed, or waits for a person; empty if it does not.
+// stalled returns why the disruption failed or waits for a person; empty if neither
+// holds.
 func stalled(d *v1beta1.Disruption) (reason, message string) {
 	s := &d.Status
 	of := func(conditionType string) (string, string) {

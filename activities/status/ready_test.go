@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// What programs that know no Squall make of a disruption, by the library of kubectl,
+// How programs that do not know Squall see a disruption, by the library of kubectl,
 // Flux and others.
 func TestWhatKstatusSeesOfADisruption(t *testing.T) {
 	injected := func(d *v1beta1.Disruption) { now := metav1.Now(); d.Status.InjectedTime = &now }

@@ -10,19 +10,19 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Report is what the workflow decided and a user must see.
+// Report is a decision of the workflow that users must see.
 type Report struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	Phase      v1beta1.Phase         `json:"phase"`
-	// Ending says why the disruption ends, when it does.
+	// Ending is why the disruption ends; empty before that.
 	Ending string `json:"ending,omitempty"`
-	// Left are the chaos pods that failed to clean: in phase Stuck they keep it
-	// from ending, before that it goes on beside them.
+	// Left are the chaos pods that failed to clean. In phase Stuck the disruption cannot
+	// end because of them; before that it continues beside them.
 	Left      []chaospod.LeftPod `json:"left,omitempty"`
 	Remaining int                `json:"remaining,omitempty"`
-	// Advice says what a person can do about it.
+	// Advice is what a person can do about Left.
 	Advice string `json:"advice,omitempty"`
-	// Resumes are the decisions people took so far.
+	// Resumes are the decisions of people so far.
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
 	// Round counts how often the disruption was stuck.
 	Round int `json:"round,omitempty"`
@@ -30,9 +30,8 @@ type Report struct {
 	At time.Time `json:"-"`
 }
 
-// ShowReport writes a phase and what belongs to it into status. A report that the
-// workflow decided before the one that was shown last changes nothing: an attempt
-// of which nobody hears any more may still write.
+// ShowReport writes a phase and its details into status. A report that the workflow
+// decided before the shown one changes nothing: an abandoned attempt may still write.
 func ShowReport(d *v1beta1.Disruption, r Report) {
 	s := &d.Status
 	at, late := decidedAt(r.At, s.ReportedAt)
@@ -41,7 +40,7 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 	}
 	s.ReportedAt = at
 	if s.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {
-		s.Phase = r.Phase // one that has finished may be cleaned once more, and never begun
+		s.Phase = r.Phase // a finished disruption may be cleaned once more, but never starts again
 	}
 	if len(r.Resumes) > 0 {
 		s.Resumes = r.Resumes
@@ -49,7 +48,7 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 	if r.Ending != "" {
 		s.Ending = r.Ending
 		s.InjectionStatus = previously(s.InjectionStatus)
-		s.InjectedTargetsCount = 0 // and status.targets goes on saying how many were
+		s.InjectedTargetsCount = 0 // status.targets keeps the former number
 		SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, "Ended", "the disruption ends: "+r.Ending)
 	}
 	if len(r.Left) == 0 {
@@ -60,7 +59,7 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 		return
 	}
 	if s.Phase == v1beta1.PhaseStuck && r.Remaining <= len(r.Left) {
-		listClean(s) // all others are
+		listClean(s) // all others are clean
 	}
 	s.IsStuckOnRemoval = true
 	message := chaospod.ForPeople(r.Remaining) + " not clean"
@@ -74,8 +73,8 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 	SetCondition(d, v1beta1.ConditionCleaned, metav1.ConditionFalse, "StuckOnRemoval", message)
 }
 
-// decidedAt is when the workflow decided on what is to be shown, as exact as the API
-// keeps it, and whether what is shown, nil for nothing, was decided later.
+// decidedAt returns the time of the workflow's decision in the API's precision, and
+// whether the shown decision is later. shown is nil if none is shown.
 func decidedAt(decided time.Time, shown *metav1.MicroTime) (at *metav1.MicroTime, late bool) {
 	exact := metav1.NewMicroTime(decided.Truncate(time.Microsecond))
 	return &exact, shown != nil && exact.Before(shown)

@@ -11,9 +11,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// An attempt that its worker was given up for may write when the workflow has
-// long gone on. The last word is that of the later decision, whichever is written
-// last; one of the same moment is the same, tried again.
+// An attempt whose worker was given up may write long after the workflow continued. The
+// later decision counts, whichever is written last. A decision of the same moment is a
+// retry of the same one.
 func TestAReportThatComesLateChangesNothing(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 11, 20, 12, 0, second, 1234, time.UTC) }
 	stuck := func(second int) Report {
@@ -59,7 +59,7 @@ func TestAReportThatComesLateChangesNothing(t *testing.T) {
 	})
 }
 
-// While one target is stuck, the others are listed as what they are.
+// While one target is stuck, status lists the others as what they are.
 func TestTargetsThatAreCleanAreNotListedAsInjectedBesideAStuckOne(t *testing.T) {
 	d, when := &v1beta1.Disruption{}, metav1.Unix(1700000000, 0)
 	injected := func(pod string) map[v1beta1.Kind]v1beta1.TargetInjection {

@@ -12,7 +12,7 @@ import (
 )
 
 // ShowSelection writes the chosen targets into status (rule 20). active are all
-// that are disrupted, run counts the injections before this one.
+// disrupted targets; run counts the injections before this one.
 func ShowSelection(live, begun *v1beta1.Disruption, s targets.Selection, active []targets.Target, run int) {
 	status := &live.Status
 	status.DesiredTargetsCount, status.SelectedTargetsCount = s.Desired, s.Selected
@@ -26,7 +26,7 @@ func ShowSelection(live, begun *v1beta1.Disruption, s targets.Selection, active 
 	if len(s.Added) > 0 && status.Phase == v1beta1.PhasePending {
 		status.Phase = v1beta1.PhaseInjecting
 		if begun.Spec.SteadyState != nil {
-			status.Phase = v1beta1.PhaseSelecting // its probes have a say first
+			status.Phase = v1beta1.PhaseSelecting // the probes of phase Before run first
 		}
 	}
 	switch {
@@ -43,15 +43,14 @@ func ShowSelection(live, begun *v1beta1.Disruption, s targets.Selection, active 
 	}
 }
 
-// injectedOf is the text of status.targets. It counts the targets that are wanted, if
-// fewer were chosen.
+// injectedOf is the text of status.targets. It counts the wanted targets, if fewer were
+// chosen.
 func injectedOf(injected, selected int, s *v1beta1.DisruptionStatus) string {
 	return fmt.Sprintf("%d/%d", injected, max(selected, s.DesiredTargetsCount))
 }
 
-// listTargets fills status.targetInjections with every disrupted target that
-// is not in it yet, and drops the released. A disruption of more than
-// maxListed targets has no list, only counts.
+// listTargets adds every disrupted target to status.targetInjections and drops the
+// released ones. For more than maxListed targets there is no list, only counts.
 func listTargets(status *v1beta1.DisruptionStatus, active []targets.Target, faults []v1beta1.Fault) {
 	listed := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
 	for _, t := range active {
@@ -72,8 +71,8 @@ func listTargets(status *v1beta1.DisruptionStatus, active []targets.Target, faul
 	status.TargetInjections = listed
 }
 
-// maxListed is how many targets status lists one by one: beyond it the object
-// would grow towards the API server's limit and every write would carry it.
+// maxListed bounds the targets that status lists one by one: a longer list would
+// approach the API server's limit, and every write would carry it.
 const maxListed = 500
 
 func sameTarget(kinds map[v1beta1.Kind]v1beta1.TargetInjection, uid types.UID) bool {

@@ -8,8 +8,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ShowPlan writes what is to be done with a disruption, as it began, into a
-// status that does not say it yet. carrier is the workflow that does it.
+// ShowPlan returns a change that writes the plan for a disruption, as it began, into a
+// status without one. carrier is the workflow that carries it out.
 func ShowPlan(begun *v1beta1.Disruption, carrier v1beta1.WorkflowRef) func(*v1beta1.Disruption) {
 	now := metav1.Now()
 	return func(live *v1beta1.Disruption) {
@@ -26,7 +26,7 @@ func ShowPlan(begun *v1beta1.Disruption, carrier v1beta1.WorkflowRef) func(*v1be
 	}
 }
 
-// ShowRejected says why a disruption will never be carried out.
+// ShowRejected writes why a disruption will never be carried out.
 func ShowRejected(d *v1beta1.Disruption, reason, why string) {
 	d.Status.Phase, d.Status.SpecHash = v1beta1.PhaseRejected, d.Spec.Hash()
 	d.Status.InjectionStatus, d.Status.Ending = v1beta1.NotInjected, why

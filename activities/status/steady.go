@@ -9,12 +9,12 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// SteadyStateChange is what happened to the steady state.
+// SteadyStateChange is a change of the steady state.
 type SteadyStateChange string
 
 // The changes, which are the reasons of the condition SteadyState and of events.
 const (
-	// SteadyStateAsked: a phase began, or nothing happened that anybody must know.
+	// SteadyStateAsked: a phase began, or nothing happened that a user must know.
 	SteadyStateAsked SteadyStateChange = "Asked"
 	// SteadyStateReached: the probes of Before succeed.
 	SteadyStateReached SteadyStateChange = "SteadyStateReached"
@@ -22,11 +22,13 @@ const (
 	SteadyStateNotReached SteadyStateChange = "SteadyStateNotReached"
 	// SteadyStateLost: a probe of During failed, whose policy is Record.
 	SteadyStateLost SteadyStateChange = "SteadyStateLost"
-	// SteadyStateAborted: one failed whose policy is Abort, and the disruption ends.
+	// SteadyStateAborted: a probe of During failed, whose policy is Abort, and the
+	// disruption ends.
 	SteadyStateAborted SteadyStateChange = "Aborted"
-	// SteadyStateBlind: nobody could ask for too long, and the policy is Record.
+	// SteadyStateBlind: a probe could not be asked for too long, and the policy is Record.
 	SteadyStateBlind SteadyStateChange = "ProberLost"
-	// SteadyStateBlindAborted: the same, and the disruption ends for that.
+	// SteadyStateBlindAborted: a probe could not be asked for too long, and the disruption
+	// ends.
 	SteadyStateBlindAborted SteadyStateChange = "ProberLostAborted"
 	// SteadyStateRecovered: the probes of After succeed.
 	SteadyStateRecovered SteadyStateChange = "SteadyStateRecovered"
@@ -34,18 +36,18 @@ const (
 	SteadyStateNotRecovered SteadyStateChange = "SteadyStateNotRecovered"
 )
 
-// SteadyStateReport is what the workflow decided about the steady state.
+// SteadyStateReport is a decision of the workflow about the steady state.
 type SteadyStateReport struct {
 	Disruption v1beta1.DisruptionRef     `json:"disruption"`
 	Status     v1beta1.SteadyStateStatus `json:"status"`
 	Change     SteadyStateChange         `json:"change"`
-	// Message says what happened: which probe, on which targets, and its text.
+	// Message describes what happened: which probe, on which targets, and its text.
 	Message string `json:"message,omitempty"`
 	// At is when the workflow decided it.
 	At time.Time `json:"-"`
 }
 
-// steadyCondition is what a change makes of the condition SteadyState.
+// steadyCondition is the effect of a change on the condition SteadyState.
 type steadyCondition struct {
 	status metav1.ConditionStatus
 	reason string
@@ -64,12 +66,11 @@ var steadyConditions = map[SteadyStateChange]steadyCondition{
 	SteadyStateNotRecovered: {metav1.ConditionFalse, "NotRecovered", ""},
 }
 
-// ShowSteadyState writes what the workflow decided into status. What it decided
-// before what was shown last changes nothing but the condition Aborted, which
-// holds for good.
+// ShowSteadyState writes a decision of the workflow into status. A decision before the
+// shown one changes only the condition Aborted, which never changes back.
 func ShowSteadyState(d *v1beta1.Disruption, r SteadyStateReport) {
-	condition, says := steadyConditions[r.Change]
-	if says && condition.aborts != "" {
+	condition, shows := steadyConditions[r.Change]
+	if shows && condition.aborts != "" {
 		SetCondition(d, v1beta1.ConditionAborted, metav1.ConditionTrue, condition.aborts, r.Message)
 	}
 	var shown *metav1.MicroTime
@@ -83,13 +84,13 @@ func ShowSteadyState(d *v1beta1.Disruption, r SteadyStateReport) {
 	now := r.Status.DeepCopy()
 	now.ReportedAt = at
 	d.Status.SteadyState = now
-	if says {
+	if shows {
 		SetCondition(d, v1beta1.ConditionSteadyState, condition.status, condition.reason, r.Message)
 	}
 }
 
-// SteadyStateEvent is the reason of the events that tell of a change, and
-// whether they are warnings; none for one of which nobody must hear.
+// SteadyStateEvent returns the reasons of the events for a change, and whether they are
+// warnings; no reasons for a change without events.
 func SteadyStateEvent(change SteadyStateChange) (reasons []string, warning bool) {
 	switch change {
 	case SteadyStateReached, SteadyStateRecovered:
@@ -104,16 +105,16 @@ func SteadyStateEvent(change SteadyStateChange) (reasons []string, warning bool)
 	return nil, false
 }
 
-// ProbeStatusOf is what status says of a report, with the verdict of its probe as
-// far as it is known.
+// ProbeStatusOf is the status of a report, with the verdict of its probe as far as it
+// is known.
 func ProbeStatusOf(report contract.ProbeReport, verdict v1beta1.Verdict) v1beta1.ProbeStatus {
-	said := v1beta1.ProbeStatus{
+	shown := v1beta1.ProbeStatus{
 		Name: report.Name, State: report.State, Text: report.Text, Verdict: verdict,
 		Targets: report.Targets, Failing: report.Failing, FailingTargets: report.FailingTargets,
 	}
 	if !report.Since.IsZero() {
 		since := metav1.NewTime(report.Since.UTC())
-		said.Since = &since
+		shown.Since = &since
 	}
-	return said
+	return shown
 }

@@ -7,16 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Busy says what shows that somebody operates on the pod, or is about to end it;
-// empty when nobody does. That is a label of an operation, with any value, the
-// wish to delete it, or the condition DisruptionTarget of an eviction.
+// Busy returns the sign that another operation uses the pod, or that it is about to
+// end; empty without one. A sign is a label of an operation with any value, the request
+// to delete the pod, or the condition DisruptionTarget of an eviction.
 //
-// Labels of the phases before and after an operation alone do not count: some stay
-// on a pod for good when an operation was ended in a wrong way.
+// Labels of the phases before and after an operation alone do not count: some stay on a
+// pod for good when an operation was ended wrongly.
 func Busy(pod *corev1.Pod) string { return Operation{}.Busy(pod) }
 
-// Busy says what shows that somebody else than the operation operates on the pod,
-// as Busy does.
+// Busy is the package's Busy without the labels of this operation.
 func (o Operation) Busy(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return "it is being deleted"
@@ -36,7 +35,7 @@ func (o Operation) Busy(pod *corev1.Pod) string {
 	return ""
 }
 
-// operation is true for a label that is on a pod as long as somebody operates on it.
+// operation is true for a label that a pod has as long as an operation uses it.
 func operation(key string) bool {
 	if key == LabelToDelete {
 		return true

@@ -52,7 +52,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// An operation does not keep itself from its pods.
+// An operation is not busy because of its own labels.
 func TestBusyWithAnother(t *testing.T) {
 	pod := managed(corev1.ConditionFalse, LabelOperating, LabelOperate)
 	if got := ours.Busy(pod); got != "" {

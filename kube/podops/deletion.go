@@ -8,24 +8,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Deletion is the operation by which a pod that somebody wants to delete is taken out
-// of service first. It is the driver's own, with the id that Kuperator gives it.
+// Deletion is the operation that takes a pod out of service before it is deleted. It is
+// the driver's own, with the id that Kuperator uses.
 var Deletion = Operation{ID: "pod-delete", Type: "delete"}
 
-// ToBeDeleted is true for a pod that somebody wants to delete, and nobody has deleted yet.
+// ToBeDeleted is true for a pod with a request to delete it that is not being deleted
+// yet.
 func ToBeDeleted(pod *corev1.Pod) bool {
 	_, wanted := pod.Labels[LabelToDelete]
 	return wanted && pod.DeletionTimestamp == nil
 }
 
-// WantDeletion is the patch that says so.
+// WantDeletion returns the patch that requests the deletion.
 func WantDeletion(pod types.UID, now time.Time) []byte {
 	return labelsPatch(pod, map[string]any{LabelToDelete: fmt.Sprint(now.UnixNano())})
 }
 
-// DeletionAwaits says what has to be before the pod may be deleted; empty if that may
-// be at once. It may for a pod that ends already, or has no traffic: one that was never
-// placed, one that has ended, and one that is given to Deletion and is not ready.
+// DeletionAwaits returns what must happen before the pod may be deleted; empty if it
+// may be deleted at once. That holds for a pod that ends already, or has no traffic:
+// one that was never placed, one that has ended, and one that is given to Deletion and
+// not ready.
 func DeletionAwaits(pod *corev1.Pod) string {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
@@ -37,9 +39,9 @@ func DeletionAwaits(pod *corev1.Pod) string {
 	return Deletion.Awaits(pod)
 }
 
-// NextOfDeletion is what the driver does about a wish to delete the pod: it begins
-// Deletion, it takes that back when nobody wishes it any more, and at its end it
-// deletes the pod. A patch of nil and false are nothing: others are to do something
+// NextOfDeletion returns the driver's next action for a request to delete the pod. The
+// driver begins Deletion, ends it when the request is withdrawn, and deletes the pod
+// when Deletion permits it. A nil patch and false mean that another program has to act
 // first.
 func NextOfDeletion(pod *corev1.Pod, now time.Time) (patch []byte, remove bool) {
 	wanted := ToBeDeleted(pod)

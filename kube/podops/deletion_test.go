@@ -44,7 +44,8 @@ func TestDeletionAwaits(t *testing.T) {
 	}
 }
 
-// A driver that was killed between any two writes goes on: what is next follows from the pod.
+// A driver that was killed between any two writes resumes: the next action follows from
+// the pod.
 func TestNextOfDeletion(t *testing.T) {
 	p := newPlayed()
 	p.pod.Spec.NodeName, p.pod.Status.Phase = "node-0", corev1.PodRunning

@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What shows that a cluster has a driver: the name of the webhook by which Kuperator
-// moves pods, and that of the webhook configuration, without a webhook, that is
-// installed with the driver of the bridge.
+// Signs that a cluster has a driver: the name of the webhook by which Kuperator moves
+// pods, and the name of a webhook configuration without webhooks that is installed with
+// the controller's driver.
 const (
 	KuperatorWebhook = "mutating-pod.apps.kusionstack.io"
 	BuiltInDriver    = "squall-pod-ops-driver"
@@ -25,21 +25,21 @@ func OfKuperator(c *admissionv1.MutatingWebhookConfiguration) bool {
 	return slices.ContainsFunc(c.Webhooks, func(w admissionv1.MutatingWebhook) bool { return w.Name == KuperatorWebhook })
 }
 
-// LabelStayOffline is set by a person on a pod that is not to be said to be in service.
+// LabelStayOffline is set by a person on a pod that must not be reported in service.
 const LabelStayOffline = Domain + "/stay-offline"
 
-// stepLabels are those that an id has behind the slash.
+// stepLabels are the labels that have an id behind the slash.
 var stepLabels = []string{
 	LabelOperationType, LabelUndo, LabelOperating, LabelOperate, LabelOperated, LabelPreCheck, LabelPreChecked,
 	LabelPreparing, LabelDoneType, LabelPostCheck, LabelPostChecked, LabelCompleting,
 }
 
-// Move is what a driver writes next on a pod. The zero Move is nothing.
+// Move is the driver's next write on a pod. The zero Move writes nothing.
 type Move struct {
-	// Labels to set, and to take off where the value is nil.
+	// Labels to set, and to remove where the value is nil.
 	Labels map[string]any
-	// Serving is the status that the readiness gate's condition is to have; empty when
-	// it has it, and while there are Labels to write first.
+	// Serving is the status that the condition of the readiness gate must get; empty if it
+	// has that, and while there are Labels to write first.
 	Serving corev1.ConditionStatus
 }
 
@@ -48,7 +48,7 @@ func Drivable(pod *corev1.Pod) bool {
 	return pod.Labels[LabelManaged] == ManagedValue && gated(pod)
 }
 
-// Asks is true for a pod that somebody wants to operate on and has no permission for.
+// Asks is true for a pod with an operation that has no permission yet.
 func Asks(pod *corev1.Pod) bool {
 	d := driver{labels: pod.Labels}
 	return pod.DeletionTimestamp == nil && slices.ContainsFunc(d.ids(), d.asks)
@@ -60,13 +60,13 @@ func Taken(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(d.ids(), func(id string) bool { return d.has(LabelPreChecked, id) || d.has(LabelOperate, id) })
 }
 
-// Drive says what the driver writes next on a pod; permitted is what the rules say of
-// an operation that asks. It knows nothing but the pod, so it goes on wherever a
-// driver before it has stopped. The error names an annotation that cannot be read:
-// such a pod does not come into service.
+// Drive returns the driver's next write on a pod. permitted is the decision on an
+// operation that asks. Drive depends only on the pod, so it resumes wherever an earlier
+// driver stopped. The error names an annotation that cannot be read; such a pod does
+// not return to service.
 //
-// Labels of an id that nobody wants any more, and that was not given the pod, go, in
-// whichever phase it is: none stays behind.
+// If an operation is no longer wanted and was never given the pod, Drive removes all
+// labels of its id in any phase.
 func Drive(pod *corev1.Pod, permitted bool, now time.Time) (Move, error) {
 	if !Drivable(pod) {
 		return Move{}, nil
@@ -109,7 +109,7 @@ func (d *driver) drop(id string, kinds ...string) {
 	}
 }
 
-// ids are those of all operations on the pod, in order.
+// ids returns the ids of all operations on the pod, in order.
 func (d *driver) ids() (ids []string) {
 	for key := range d.labels {
 		kind, id, found := strings.Cut(key, "/")
@@ -121,14 +121,14 @@ func (d *driver) ids() (ids []string) {
 	return ids
 }
 
-// asks is true for an id that was begun and has no permission. One that has the label
+// asks is true for an id that was begun and has no permission. An id with the label
 // operate was given the pod already.
 func (d *driver) asks(id string) bool {
 	return d.has(LabelOperating, id) && !d.has(LabelUndo, id) && !d.has(LabelPreChecked, id) && !d.has(LabelOperate, id)
 }
 
-// cancel takes off all labels of an id that is undone, or that is not wanted any more
-// and was never given the pod.
+// cancel removes all labels of an id that is undone, or that is no longer wanted and
+// was never given the pod.
 func (d *driver) cancel(id string) {
 	over := d.has(LabelOperate, id) || d.has(LabelOperated, id) || d.has(LabelPostCheck, id) || d.has(LabelPostChecked, id) || d.has(LabelCompleting, id)
 	if d.has(LabelUndo, id) || !d.has(LabelOperating, id) && !over {
@@ -136,7 +136,7 @@ func (d *driver) cancel(id string) {
 	}
 }
 
-// move makes all steps on which nobody else has to write first.
+// move makes all steps that need no other program's write first.
 func (d *driver) move(permitted, back bool) {
 	for _, id := range d.ids() {
 		if d.asks(id) {
@@ -156,7 +156,8 @@ func (d *driver) move(permitted, back bool) {
 	d.serve(back)
 }
 
-// begin: an id that is begun again before it came to its end starts anew.
+// begin permits an id, or requests the check of it. An id that is begun again before
+// its end starts over.
 func (d *driver) begin(id string, permitted bool) {
 	d.drop(id, LabelOperated, LabelDoneType, LabelPostCheck, LabelPostChecked, LabelCompleting, LabelPreparing)
 	if !permitted {
@@ -169,14 +170,15 @@ func (d *driver) begin(id string, permitted bool) {
 	d.set(id, LabelPreChecked, LabelPreparing)
 }
 
-// drained is true for a pod that is said to be out of service, and that nobody serves.
+// drained is true for a pod that is reported out of service, and that no service
+// controller serves.
 func (d *driver) drained() bool {
 	return conditionIs(d.pod, ReadinessGate, corev1.ConditionFalse) &&
 		!slices.ContainsFunc(d.pod.Finalizers, func(f string) bool { return strings.HasPrefix(f, FinalizerPrefix) })
 }
 
-// finish leads an id that is done to its end, which it reaches when all are back that
-// serve the pod. The condition is True by then, and was seen to be.
+// finish leads an id that is done to its end. It ends when all finalizers of the
+// service controllers are back and the condition was read as True.
 func (d *driver) finish(id string, back bool) {
 	if !d.has(LabelCompleting, id) {
 		d.drop(id, stepLabels...)
@@ -188,7 +190,8 @@ func (d *driver) finish(id string, back bool) {
 	}
 }
 
-// permissions has the label of a permission for each type that has one, and no other.
+// permissions sets the label of a permission for each type that has one, and removes
+// all others.
 func (d *driver) permissions() {
 	wanted := map[string]bool{}
 	for _, id := range d.ids() {
@@ -206,7 +209,7 @@ func (d *driver) permissions() {
 	}
 }
 
-// serve says whether the pod is in service.
+// serve sets or removes the label of a pod that is in service.
 func (d *driver) serve(back bool) {
 	_, offline := d.labels[LabelStayOffline]
 	_, available := d.labels[LabelAvailable]
@@ -219,8 +222,8 @@ func (d *driver) serve(back bool) {
 	}
 }
 
-// serving is what the readiness gate's condition has to be: one operation that
-// prepares, or has the pod, keeps it out of service whatever others do.
+// serving is the required status of the readiness gate's condition. One operation that
+// prepares, or has the pod, keeps it out of service.
 func (d *driver) serving() corev1.ConditionStatus {
 	for _, id := range d.ids() {
 		if d.has(LabelPreparing, id) || d.has(LabelOperate, id) {
@@ -248,10 +251,10 @@ func (d *driver) changes() map[string]any {
 	return changed
 }
 
-// Patch is what the move writes: a merge patch of the pod, or a strategic merge patch
-// of its status, as a merge patch would replace the conditions of others; nil for
-// nothing. It is refused for another pod of the name, and for one that somebody has
-// written to since it was read.
+// Patch is the write of the move: a merge patch of the pod, or a strategic merge patch
+// of its status, because a merge patch would replace other conditions; nil for nothing.
+// The API server refuses it for another pod of the name, and for a pod that has changed
+// since it was read.
 func (m Move) Patch(pod *corev1.Pod, now time.Time) (patch []byte, ofStatus bool) {
 	own := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
 	body := map[string]any{"metadata": own}
@@ -265,6 +268,6 @@ func (m Move) Patch(pod *corev1.Pod, now time.Time) (patch []byte, ofStatus bool
 	default:
 		return nil, false
 	}
-	patch, _ = json.Marshal(body) // of strings alone: it cannot fail
+	patch, _ = json.Marshal(body) // of strings alone: cannot fail
 	return patch, m.Labels == nil
 }

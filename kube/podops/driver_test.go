@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// played is an API server with one pod, its kubelet and who brings it traffic.
+// played is an API server with one pod, its kubelet and its service controller.
 type played struct{ pod *corev1.Pod }
 
 func newPlayed() played {
@@ -23,7 +23,7 @@ func newPlayed() played {
 	}}
 }
 
-// drive lets the driver make one write, and says whether there was one.
+// drive lets the driver make one write, and returns whether there was one.
 func (p played) drive(t *testing.T, permitted bool) bool {
 	t.Helper()
 	move, err := Drive(p.pod, permitted, time.Unix(1700000000, 0))
@@ -80,7 +80,7 @@ func (p played) kubelet() {
 	p.condition(corev1.PodReady, ready)
 }
 
-// traffic is on a pod that is ready, and off one that is not.
+// traffic plays a service controller: it serves a pod that is ready, and no other.
 func (p played) traffic() {
 	p.pod.Finalizers = nil
 	if Ready(p.pod) {
@@ -88,7 +88,7 @@ func (p played) traffic() {
 	}
 }
 
-// settle lets all write until nobody has anything to write.
+// settle lets all programs write until none has anything to write.
 func (p played) settle(t *testing.T) {
 	t.Helper()
 	for range 50 {
@@ -101,7 +101,7 @@ func (p played) settle(t *testing.T) {
 	t.Fatalf("the pod never settles: %v", p.pod.Labels)
 }
 
-// lifecycle are the labels that an operation has left.
+// lifecycle returns the labels that an operation has left.
 func (p played) lifecycle() (left []string) {
 	for key := range p.pod.Labels {
 		if strings.Contains(key, "."+Domain+"/") {
@@ -111,7 +111,7 @@ func (p played) lifecycle() (left []string) {
 	return left
 }
 
-// rules L17, L18, L19: what the driver writes, one write after the other.
+// rules L17, L18, L19: the driver's writes, one after the other.
 func TestDrive(t *testing.T) {
 	p, up, down := newPlayed(), corev1.ConditionTrue, corev1.ConditionFalse
 	step := func(what string, wantLabel string, gate corev1.ConditionStatus) {
@@ -180,8 +180,8 @@ func TestDriveLeavesAlone(t *testing.T) {
 	}
 }
 
-// An operation that waits for another one to be over is given back with it, and one
-// that was undone takes the other's permission along only when it was the last.
+// An operation that waits for another one to end is ended with it. An operation that is
+// undone removes the permission of its type only if it was the last.
 func TestDriveSeveralOperations(t *testing.T) {
 	p, other := newPlayed(), Operation{ID: "other", Type: "chaos"}
 	p.settle(t)
@@ -203,9 +203,9 @@ func TestDriveSeveralOperations(t *testing.T) {
 	}
 }
 
-// However operations are begun, cancelled, finished too early, undone and left half
-// written, and whenever the driver stops and starts: of 1,000 courses none leaves a
-// label, and the pod is in service.
+// For 1,000 random courses in which operations are begun, cancelled, finished too
+// early, undone and left half written, and the driver stops and starts: no label is
+// left, and the pod is in service.
 func TestNoLabelIsLeftBehind(t *testing.T) {
 	operations := []Operation{ours, {ID: "other", Type: "chaos"}, {ID: "scale", Type: "scale"}}
 	for seed := range uint64(1000) {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rule L22: who opted in gets the gate, and nothing else is changed.
+// rule L22: a pod that opted in gets the gate, and nothing else is changed.
 func TestAddGate(t *testing.T) {
 	const (
 		first   = `[{"op":"add","path":"/spec/readinessGates","value":[{"conditionType":"pod.kusionstack.io/service-ready"}]}]`

@@ -1,32 +1,32 @@
-// Package podops knows what PodOpsLifecycle writes on a pod: the labels by which
-// controllers that operate pods, those that take their traffic away, and a
-// driver that moves the pod from phase to phase understand one another. It calls
+// Package podops knows the labels that PodOpsLifecycle writes on a pod. By these labels
+// three programs cooperate: controllers that operate pods, service controllers that
+// remove their traffic, and a driver that moves the pod from phase to phase. It calls
 // no API server.
 package podops
 
-// Domain is what the labels of a lifecycle share. Before it stands what a label
-// says, and after it, behind a slash, the id of the lifecycle.
+// Domain is the common part of the labels of a lifecycle. The meaning of a label stands
+// before it. The id of the lifecycle stands after it, behind a slash.
 const Domain = "podopslifecycle.kusionstack.io"
 
 // The labels of one lifecycle: KEY/<id>.
 const (
-	// LabelOperationType says what kind of operation it is; who begins one sets it.
+	// LabelOperationType is the type of the operation; the program that begins the
+	// operation sets it.
 	LabelOperationType = "operation-type." + Domain
-	// LabelUndo, with the type as its value, takes an operation back that has not
-	// begun to change the pod.
+	// LabelUndo, with the type as its value, cancels an operation that has not begun to
+	// change the pod.
 	LabelUndo = "undo-operation-type." + Domain
-	// LabelOperating is there from the beginning of an operation until it is
-	// finished or undone.
+	// LabelOperating is on the pod from the beginning of an operation until it is finished
+	// or undone.
 	LabelOperating = "operating." + Domain
-	// LabelOperate says that the pod may be operated on.
+	// LabelOperate permits the operation on the pod.
 	LabelOperate = "operate." + Domain
-	// LabelOperated says that the operation is done, and not yet followed by all
-	// that comes after one.
+	// LabelOperated marks an operation that is done while its last phases still run.
 	LabelOperated = "operated." + Domain
 )
 
-// The labels by which a driver keeps in mind how far the operation has come: before
-// it, when it has passed what comes before, and after it.
+// The labels in which a driver keeps the progress of the operation: before it, when it
+// has passed the checks before it, and after it.
 const (
 	LabelPreCheck   = "pre-check." + Domain
 	LabelPreChecked = "pre-checked." + Domain
@@ -41,26 +41,26 @@ const (
 	LabelPermission = "operation-permission." + Domain
 )
 
-// FinalizerPrefix begins the finalizers of those that serve a pod: as long as one of
-// them is on it, the pod has their traffic.
+// FinalizerPrefix begins the finalizers of service controllers: as long as the pod has
+// one of them, it has their traffic.
 const FinalizerPrefix = "prot." + Domain + "/"
 
 // LabelAvailable is on a pod that is in service.
 const LabelAvailable = Domain + "/service-available"
 
-// What makes a pod one that a driver moves from phase to phase: a label with the
-// value ManagedValue, and a readiness gate, which only the creation of a pod can
-// add, with a condition in its status. A driver that finds no condition lets an operation begin
-// at once, whoever still serves the pod.
+// A driver moves a pod from phase to phase if the pod has a label with the value
+// ManagedValue, and a readiness gate with a condition in its status. Only the creation
+// of a pod can add a gate. A driver that finds no condition permits an operation at
+// once, even if the pod is still served.
 const (
 	LabelManaged  = "kusionstack.io/control"
 	ManagedValue  = "true"
 	ReadinessGate = "pod.kusionstack.io/service-ready"
 )
 
-// AnnotationAvailable is a JSON document that names the finalizers which are to be on
-// a pod in service: those of all that bring traffic to it.
+// AnnotationAvailable is a JSON document with the finalizers that a pod in service must
+// have: those of all its service controllers.
 const AnnotationAvailable = "pod.kusionstack.io/available-conditions"
 
-// LabelToDelete is on a pod that somebody wants to delete.
+// LabelToDelete is on a pod with a request to delete it.
 const LabelToDelete = "collaset.kusionstack.io/to-delete"

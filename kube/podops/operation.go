@@ -24,17 +24,17 @@ func OfDisruption(uid types.UID) Operation {
 	return Operation{ID: "chaos-" + hex.EncodeToString(sum[:8]), Type: "chaos"}
 }
 
-// The patches below are merge patches, of either kind, that carry the pod's UID: the API server
-// answers one that is meant for another pod of the name with 422 (Invalid), as a UID
-// cannot change. They carry no version, as the driver writes to the pod several times within 100 ms. A driver
-// that is away answers with 500: whoever ends an operation has to try again for as
-// long as it takes.
+// The patches below are merge patches, of either kind, that carry the pod's UID. If a
+// patch is for another pod of the name, the API server answers 422 (Invalid), because a
+// UID cannot change. They carry no version, because the driver writes to the pod
+// several times within 100 ms. While the driver's webhook is unreachable, the API
+// server answers 500: the caller that ends an operation has to retry until it succeeds.
 
-// ofDisruption is the ID of an operation of a disruption.
+// ofDisruption matches the ID of an operation of a disruption.
 var ofDisruption = regexp.MustCompile(`^chaos-[0-9a-f]{16}$`)
 
-// OfDisruptions are the operations of disruptions that were begun on the pod and not
-// ended, in order, and those of which labels are left that no driver takes off.
+// OfDisruptions returns, in order, the operations of disruptions that were begun on the
+// pod and not ended, and the operations with left labels that no driver removes.
 func OfDisruptions(pod *corev1.Pod) (found []Operation) {
 	for key := range pod.Labels {
 		_, id, _ := strings.Cut(key, "/")
@@ -47,28 +47,28 @@ func OfDisruptions(pod *corev1.Pod) (found []Operation) {
 	return found
 }
 
-// Begin asks for the pod. It writes these two labels and nothing else.
+// Begin requests the pod. It writes these two labels and nothing else.
 func (o Operation) Begin(pod types.UID, now time.Time) []byte {
 	return labelsPatch(pod, map[string]any{o.label(LabelOperating): fmt.Sprint(now.UnixNano()), o.label(LabelOperationType): o.Type})
 }
 
-// End is the next patch that ends the operation on the pod, and nil when nothing is left to
-// ask for. Before the operation may change the pod it is undone, and after that finished: one
-// that is finished too early leaves labels for good, and the next one of the same
-// id then skips what comes before an operation.
+// End returns the next patch that ends the operation on the pod, or nil if nothing is
+// left to request. An operation that may not change the pod yet is undone, a later one
+// finished. An operation that is finished too early leaves labels for good, and the
+// next one with its id would skip the checks.
 //
-// Labels that somebody took off need more. Kuperator refuses the end of an operation
-// without the label of its type, and reads that label from the pod as it was before the
-// write: the label is put back first, and the next patch ends the operation. Labels that
-// mean nothing to Kuperator, and all labels of a pod that no driver moves any more, are
-// taken off.
+// Removed labels need more. Kuperator refuses the end of an operation without the label
+// of its type, and reads that label from the pod as it was before the write. So one
+// patch restores the label, and the next one ends the operation. End removes labels
+// that mean nothing to Kuperator, and all labels of a pod that no driver moves any
+// more.
 func (o Operation) End(pod *corev1.Pod) []byte { return labelsPatch(pod.UID, o.ending(pod)) }
 
-// EndUnchanged is End, and refused if somebody wrote to the pod since it was read: a
-// driver may have ended the operation.
+// EndUnchanged is End, and refused if the pod has changed since it was read: a driver
+// may have ended the operation.
 func (o Operation) EndUnchanged(pod *corev1.Pod) []byte { return unchangedPatch(pod, o.ending(pod)) }
 
-// ending is what End changes of the labels.
+// ending returns the changes of End.
 func (o Operation) ending(pod *corev1.Pod) map[string]any {
 	switch {
 	case !Managed(pod), pod.DeletionTimestamp != nil, o.forgotten(pod):
@@ -76,18 +76,18 @@ func (o Operation) ending(pod *corev1.Pod) map[string]any {
 	case o.untyped(pod):
 		return map[string]any{o.label(LabelOperationType): o.Type}
 	case !o.has(pod, LabelOperating), o.has(pod, LabelUndo):
-		return nil // the driver takes the labels off
+		return nil // the driver removes the labels
 	case o.has(pod, LabelOperate):
 		return map[string]any{o.label(LabelOperating): nil}
 	}
 	return map[string]any{o.label(LabelUndo): o.Type}
 }
 
-// Strip takes all labels of the operation off the pod; nil when it has none. That is
-// for a pod that no driver moves any more: it stays as that driver has left it.
+// Strip removes all labels of the operation from the pod; nil when it has none. It is
+// for a pod that no driver moves any more, and leaves the rest as the driver left it.
 func (o Operation) Strip(pod *corev1.Pod) []byte { return labelsPatch(pod.UID, o.stripped(pod)) }
 
-// stripped has the permission of the type, too, unless another operation may have it:
+// stripped includes the permission of the type, unless another operation may have it:
 // Kuperator refuses a permission on a pod that has passed no pre-check.
 func (o Operation) stripped(pod *corev1.Pod) map[string]any {
 	labels := map[string]any{}
@@ -99,8 +99,8 @@ func (o Operation) stripped(pod *corev1.Pod) map[string]any {
 	return labels
 }
 
-// shared is true for a pod with another operation that has passed its pre-check, and may
-// be of the same type.
+// shared is true for a pod with another operation that has passed its pre-check, and
+// may be of the same type.
 func (o Operation) shared(pod *corev1.Pod) bool {
 	for key := range pod.Labels {
 		kind, id, _ := strings.Cut(key, "/")
@@ -111,10 +111,11 @@ func (o Operation) shared(pod *corev1.Pod) bool {
 	return false
 }
 
-// Stray is the patch that takes off the permission of the operation's type when no
-// operation is left on the pod that could have it: a driver forgets it when somebody
-// took the label of the type off meanwhile, and the next operation would pass by it. nil
-// when there is none. It is refused if somebody wrote to the pod since it was read.
+// Stray returns the patch that removes the permission of the operation's type when no
+// operation is left on the pod that could have it. A driver forgets the permission if
+// the label of the type was removed meanwhile, and the next operation would skip the
+// check. It is nil without such a permission. It is refused if the pod has changed
+// since it was read.
 func (o Operation) Stray(pod *corev1.Pod) []byte {
 	permission := LabelPermission + "/" + o.Type
 	if _, found := pod.Labels[permission]; !found {
@@ -132,8 +133,8 @@ func (o Operation) Stray(pod *corev1.Pod) []byte {
 	return unchangedPatch(pod, map[string]any{permission: nil})
 }
 
-// Stands is true for a pod on which a driver has done nothing about the end of the
-// operation that was asked for, and waits for no other one either.
+// Stands is true for a pod on which the driver has not reacted to the requested end of
+// the operation, and does not wait for another operation either.
 func (o Operation) Stands(pod *corev1.Pod) bool {
 	return o.On(pod) && !o.any(pod, LabelPostCheck, LabelCompleting) && !o.others(pod)
 }
@@ -143,19 +144,19 @@ func (o Operation) Completing(pod *corev1.Pod) bool {
 	return o.any(pod, LabelPostCheck, LabelPostChecked, LabelCompleting)
 }
 
-// forgotten is true for a pod with labels of the operation of which none makes Kuperator
-// do anything, not even Undo: somebody took off those that did.
+// forgotten is true for a pod with labels of the operation to which Kuperator does not
+// react, not even to Undo: the labels to which it reacts were removed.
 func (o Operation) forgotten(pod *corev1.Pod) bool {
 	return o.On(pod) && !o.any(pod, LabelOperating, LabelOperate, LabelOperated)
 }
 
-// untyped is true for a pod on which the operation goes on without the label of its type:
-// somebody took that off.
+// untyped is true for a pod on which the operation continues without the label of its
+// type, because that was removed.
 func (o Operation) untyped(pod *corev1.Pod) bool {
 	return o.any(pod, LabelOperating, LabelOperate) && !o.any(pod, LabelOperationType, LabelOperated, LabelUndo)
 }
 
-// On is true for a pod that has a label of the operation, whichever.
+// On is true for a pod that has any label of the operation.
 func (o Operation) On(pod *corev1.Pod) bool {
 	for key := range pod.Labels {
 		if o.owns(key) {
@@ -165,7 +166,7 @@ func (o Operation) On(pod *corev1.Pod) bool {
 	return false
 }
 
-// others is true for a pod on which another operation goes on.
+// others is true for a pod on which another operation runs.
 func (o Operation) others(pod *corev1.Pod) bool {
 	for key := range pod.Labels {
 		if kind, _, _ := strings.Cut(key, "/"); kind == LabelOperating && !o.owns(key) {
@@ -181,16 +182,16 @@ func (o Operation) owns(key string) bool {
 	return found && o.ID != "" && id == o.ID && strings.HasSuffix(kind, "."+Domain)
 }
 
-// Holds is true while the pod is given to the operation, in service or not. A label that
-// somebody took off, the one of the type too, takes the pod back.
+// Holds is true while the pod is given to the operation, in service or not. It is false
+// once a label is removed, also the label of the type.
 func (o Operation) Holds(pod *corev1.Pod) bool { return o.given(pod) && o.has(pod, LabelOperationType) }
 
-// given is Holds for an operation that needs no label of its type any more.
+// given is Holds for an operation that no longer needs the label of its type.
 func (o Operation) given(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && o.Begun(pod) && o.has(pod, LabelOperate)
 }
 
-// Missing is a label of Begin that somebody took off; empty when none is missing.
+// Missing is a label of Begin that was removed; empty when none is missing.
 func (o Operation) Missing(pod *corev1.Pod) string {
 	for _, kind := range []string{LabelOperating, LabelOperationType} {
 		if !o.has(pod, kind) {
@@ -200,15 +201,15 @@ func (o Operation) Missing(pod *corev1.Pod) string {
 	return ""
 }
 
-// Begun is true for a pod that was asked for and is not asked to be given back.
+// Begun is true for a pod that was requested and whose return was not requested.
 func (o Operation) Begun(pod *corev1.Pod) bool {
 	return o.has(pod, LabelOperating) && !o.has(pod, LabelUndo)
 }
 
-// Selector selects the pods that were asked for.
+// Selector selects the requested pods.
 func (o Operation) Selector() string { return o.label(LabelOperating) }
 
-// Awaits says what the operation waits for on the pod, for people.
+// Awaits returns what the operation waits for on the pod, for people.
 func (o Operation) Awaits(pod *corev1.Pod) string {
 	var serving []string
 	for _, finalizer := range pod.Finalizers {
@@ -233,17 +234,18 @@ func (o Operation) Awaits(pod *corev1.Pod) string {
 	return "it was not asked for yet"
 }
 
-// Step is what an operation that wants a pod has to do next.
+// Step is the next action of an operation that wants a pod.
 type Step string
 
 // The steps in their order.
 const (
-	// StepUnmanaged: no driver moves this pod, so nobody would ever say that it may be
-	// operated on, or say so whoever still serves it.
+	// StepUnmanaged: no driver moves this pod. Either no permission would ever come, or it
+	// would come although the pod is still served.
 	StepUnmanaged Step = "Unmanaged"
 	// StepBegin: nothing was begun yet.
 	StepBegin Step = "Begin"
-	// StepWait: it was begun, and the pod is not given yet, or still has traffic.
+	// StepWait: the operation was begun, and the pod is not given yet, or still has
+	// traffic.
 	StepWait Step = "Wait"
 	// StepOperate: the pod is given, and out of service.
 	StepOperate Step = "Operate"
@@ -251,9 +253,9 @@ const (
 	StepGiveUp Step = "GiveUp"
 )
 
-// Next says what comes next on the pod. That it may be operated on does not mean
-// that its traffic is gone: without a finalizer of who brings the traffic that is
-// said a second or two before the kubelet says that the pod is not ready.
+// Next returns the next action on the pod. A permission does not mean that its traffic
+// is gone: without a finalizer of a service controller it comes a second or two before
+// the kubelet reports the pod as not ready.
 func (o Operation) Next(pod *corev1.Pod) Step {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -274,26 +276,26 @@ func Managed(pod *corev1.Pod) bool {
 	return Drivable(pod) && known
 }
 
-// Ready is true for a pod whose kubelet says so.
+// Ready is true for a pod that its kubelet reports as ready.
 func Ready(pod *corev1.Pod) bool { return conditionIs(pod, corev1.PodReady, corev1.ConditionTrue) }
 
-// Available is true for a pod that is in service again: it is said to be, it is
-// ready, and all are back that are to bring traffic to it. The label alone may come
-// before the traffic does. The error names an annotation that cannot be read.
+// Available is true for a pod that is in service again: its label reports that, it is
+// ready, and all its service controllers are back. The label alone may be earlier than
+// the traffic. The error names an annotation that cannot be read.
 func Available(pod *corev1.Pod) (bool, error) {
 	_, labelled := pod.Labels[LabelAvailable]
 	back, err := expected(pod)
 	return back && labelled && conditionIs(pod, corev1.PodReady, corev1.ConditionTrue), err
 }
 
-// expected is true when all are back that are to bring traffic to the pod.
+// expected is true when all service controllers of the pod are back.
 func expected(pod *corev1.Pod) (bool, error) {
 	missing, err := MissingFinalizers(pod)
 	return err == nil && len(missing) == 0, err
 }
 
-// MissingFinalizers are those of all that are to bring traffic to the pod and are not
-// back, in order. The error names an annotation that cannot be read.
+// MissingFinalizers returns, in order, the finalizers of the pod's service controllers
+// that are not back. The error names an annotation that cannot be read.
 func MissingFinalizers(pod *corev1.Pod) (missing []string, err error) {
 	expected := struct {
 		ExpectedFinalizers map[string]string `json:"expectedFinalizers"`
@@ -327,7 +329,7 @@ func (o Operation) any(pod *corev1.Pod, kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool { return o.has(pod, kind) })
 }
 
-// labelsPatch sets labels, or takes those off whose value is nil; nil for none.
+// labelsPatch sets labels, and removes those whose value is nil; nil for no labels.
 func labelsPatch(pod types.UID, labels map[string]any) []byte {
 	if len(labels) == 0 {
 		return nil
@@ -335,7 +337,7 @@ func labelsPatch(pod types.UID, labels map[string]any) []byte {
 	return patchOf(map[string]any{"uid": pod, "labels": labels})
 }
 
-// unchangedPatch is labelsPatch, and refused if somebody wrote to the pod since it was read.
+// unchangedPatch is labelsPatch, and refused if the pod has changed since it was read.
 func unchangedPatch(pod *corev1.Pod, labels map[string]any) []byte {
 	if len(labels) == 0 {
 		return nil

@@ -21,8 +21,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 var ours = Operation{ID: "chaos-1", Type: "chaos"}
 
-// managed is a pod that a driver moves, with these labels of ours, out of service or
-// not.
+// managed is a pod that a driver moves, with these labels of ours, in service or not.
 func managed(ready corev1.ConditionStatus, kinds ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: "u", Labels: map[string]string{LabelManaged: ManagedValue}},
@@ -120,7 +119,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// Whoever ends operations of disruptions finds one of which a label is left that no driver takes off.
+// A caller that ends operations of disruptions finds also an operation with a left
+// label that no driver removes.
 func TestOfDisruptions(t *testing.T) {
 	const id = "chaos-0123456789abcdef"
 	for _, test := range []struct {
@@ -157,7 +157,7 @@ func TestOfDisruptions(t *testing.T) {
 
 func unmanaged(pod *corev1.Pod) *corev1.Pod { delete(pod.Labels, LabelManaged); return pod }
 
-// What is taken off where no driver answers: all of ours, and nothing of others.
+// Strip removes all labels of ours where no driver answers, and no others.
 func TestStrip(t *testing.T) {
 	pod := managed(corev1.ConditionFalse, LabelOperate, LabelPreChecked)
 	pod.Labels["app"], pod.Labels[LabelPermission+"/chaos"], pod.Labels[LabelPermission+"/scale"] = "web", "1", "1"
@@ -189,7 +189,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// A permission is taken off when nobody can have it any more, and only then.
+// A permission is removed when no operation can have it any more, and only then.
 func TestStray(t *testing.T) {
 	permitted := func(labels ...string) *corev1.Pod {
 		pod := managed(corev1.ConditionTrue)
@@ -268,8 +268,8 @@ func TestOperationOfADisruption(t *testing.T) {
 	}
 }
 
-// An API server takes the patches, writes nothing but labels, and refuses one that is
-// meant for another pod of the name.
+// An API server accepts the patches, which write nothing but labels, and refuses a
+// patch for another pod of the name.
 func TestPatchesOfAnOperation(t *testing.T) {
 	client, err := kubernetes.NewForConfig(apiserver.Start(t))
 	if err != nil {

@@ -13,21 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LabelProtected says, behind the slash of which operation, until when its finalizer
-// stays on the pod: as Unix seconds, and, behind a dot, for how many seconds at most
-// once somebody else wants the pod. Without the second, somebody does, and the first is
-// when that time is over. It stands on the pod, so that whoever looks at it knows: a
-// bridge that was killed in between begins no new time.
+// LabelProtected has the ID of an operation behind the slash. Its value is the time
+// until which the operation's finalizer stays on the pod, in Unix seconds. Behind a dot
+// follows the limit: for how many seconds at most it stays once another operation wants
+// the pod. A value without a limit means that another operation waits, and the time is
+// the end of its wait. The label is on the pod, so that a controller that was killed in
+// between starts no new time.
 const LabelProtected = "protected-until.chaos.squall.dev" // pod: ends with the ID of an operation; time until which its finalizer stays
 
-// ofProtection is a finalizer by which a disruption serves a pod, in the words of
-// PodOpsLifecycle: as long as it is there, no other operation is given the pod.
+// ofProtection matches a finalizer by which a disruption serves a pod, in terms of
+// PodOpsLifecycle: as long as the pod has it, no other operation is given the pod.
 var ofProtection = regexp.MustCompile(`^` + regexp.QuoteMeta(FinalizerPrefix) + `(chaos-[0-9a-f]{16})$`)
 
-// Protect is the patch that keeps others from the pod until then, and for no longer than
-// limit once somebody waits for it; nil when it is done already. It is refused if
-// somebody wrote to the pod since it was read: it is for a pod that is given, and what
-// ends that takes the protection off.
+// Protect returns the patch that protects the pod from other operations until then, and
+// for no longer than limit once another one waits for it; nil when it is protected
+// already. The patch is refused if the pod has changed since it was read. The pod must
+// be given to the operation, and the end of that removes the protection.
 func (o Operation) Protect(pod *corev1.Pod, until time.Time, limit time.Duration) []byte {
 	if o.Protects(pod) {
 		return nil
@@ -38,15 +39,16 @@ func (o Operation) Protect(pod *corev1.Pod, until time.Time, limit time.Duration
 	})
 }
 
-// Unprotect is the patch that takes off what Protect put on, whatever else is there.
+// Unprotect returns the patch that removes the result of Protect, whatever else is
+// there.
 func (o Operation) Unprotect(pod types.UID) []byte {
 	return patchOf(map[string]any{
 		"uid": pod, "$deleteFromPrimitiveList/finalizers": []string{FinalizerPrefix + o.ID}, "labels": map[string]any{o.label(LabelProtected): nil},
 	})
 }
 
-// UnprotectUnchanged is Unprotect of a pod that nobody wrote to since it was read: a
-// protection that somebody else has taken off is not taken off once more.
+// UnprotectUnchanged is Unprotect for a pod that has not changed since it was read, so
+// that a protection is never removed twice.
 func (o Operation) UnprotectUnchanged(pod *corev1.Pod) []byte {
 	return patchOf(map[string]any{
 		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
@@ -54,28 +56,31 @@ func (o Operation) UnprotectUnchanged(pod *corev1.Pod) []byte {
 	})
 }
 
-// shorten is the patch by which the protection ends then. It is refused if somebody
-// wrote to the pod since it was read, as it may have been shortened already.
+// shorten returns the patch that ends the protection at until. It is refused if the pod
+// has changed since it was read, because the protection may have been shortened
+// already.
 func (o Operation) shorten(pod *corev1.Pod, until time.Time) []byte {
 	return unchangedPatch(pod, map[string]any{o.label(LabelProtected): fmt.Sprint(until.Unix())})
 }
 
-// Protects is true for a pod from which the operation keeps others.
+// Protects is true for a pod that the operation protects from others.
 func (o Operation) Protects(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(Protections(pod), func(p Protection) bool { return p.Operation.ID == o.ID })
 }
 
-// Protection is what a disruption's operation has put on a pod to keep others from it.
+// Protection is the mark of a disruption's operation that protects a pod from other
+// operations.
 type Protection struct {
 	Operation Operation
-	// until is when it ends; the zero time, which is long over, where nothing says it.
+	// until is the end of the protection; the zero time, which is long past, without a
+	// valid label.
 	until time.Time
-	// limit is how long others wait for it at most; 0 once somebody does.
+	// limit bounds how long others wait for it; 0 once another one waits.
 	limit time.Duration
 }
 
-// Protections are those on the pod, in the order of its finalizers. One of which only
-// the label is left counts too.
+// Protections returns the protections of the pod, in the order of its finalizers. A
+// protection with only a label left counts too.
 func Protections(pod *corev1.Pod) (found []Protection) {
 	var ids []string
 	for _, finalizer := range pod.Finalizers {
@@ -108,7 +113,7 @@ func protectedUntil(value string) (until time.Time, limit time.Duration) {
 	return time.Unix(seconds, 0), time.Duration(limited) * time.Second
 }
 
-// Over says why the protection is to be taken off now, whatever the disruption does;
+// Over returns why the protection must be removed now, whatever the disruption does;
 // empty while it may stay.
 func (p Protection) Over(pod *corev1.Pod, now time.Time) string {
 	busy := p.Operation.Busy(pod)
@@ -123,9 +128,9 @@ func (p Protection) Over(pod *corev1.Pod, now time.Time) string {
 	return "its time was over at " + p.until.UTC().Format(time.RFC3339)
 }
 
-// Next is what has to be written about a protection that is not over, and when to look
-// again. The first time that somebody else wants the pod, it is said until when they
-// have to wait; that is never later than it was.
+// Next returns the next write for a protection that is not over, and when to check
+// again. When another operation wants the pod for the first time, the patch sets the
+// end of its wait, which is never later than before.
 func (p Protection) Next(pod *corev1.Pod, now time.Time) (patch []byte, wait time.Duration) {
 	if waits := now.Add(p.limit); p.limit > 0 && p.Operation.Busy(pod) != "" && waits.Before(p.until) {
 		return p.Operation.shorten(pod, waits), p.limit
@@ -133,9 +138,8 @@ func (p Protection) Next(pod *corev1.Pod, now time.Time) (patch []byte, wait tim
 	return nil, p.until.Sub(now)
 }
 
-// patchOf is a strategic merge patch: a merge patch would replace the finalizers of
-// others.
+// patchOf is a strategic merge patch: a merge patch would replace other finalizers.
 func patchOf(metadata map[string]any) []byte {
-	patch, _ := json.Marshal(map[string]any{"metadata": metadata}) // of strings alone: it cannot fail
+	patch, _ := json.Marshal(map[string]any{"metadata": metadata}) // of strings alone: cannot fail
 	return patch
 }

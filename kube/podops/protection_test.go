@@ -20,7 +20,7 @@ var (
 	finalizer  = FinalizerPrefix + protecting.ID
 )
 
-// rule L16, of whatever a pod may look like.
+// rule L16, for any form of a pod.
 func TestProtectionsEnd(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	pod := func(value string, others ...string) *corev1.Pod {
@@ -41,7 +41,7 @@ func TestProtectionsEnd(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		pod  *corev1.Pod
-		// over is part of why it ends; shortened is until when it goes on, if that changes.
+		// over is part of why it ends; shortened is the new end, if that changes.
 		over, shortened string
 		wait            time.Duration
 	}{
@@ -77,8 +77,8 @@ func TestProtectionsEnd(t *testing.T) {
 	}
 }
 
-// An API server takes the patches beside the finalizers of others, and refuses one that
-// follows from what is not so any more.
+// An API server accepts the patches beside other finalizers, and refuses a patch that
+// is based on an old version.
 func TestPatchesOfAProtection(t *testing.T) {
 	client, err := kubernetes.NewForConfig(apiserver.Start(t))
 	if err != nil {
@@ -115,7 +115,7 @@ func TestPatchesOfAProtection(t *testing.T) {
 	if _, err := patch(protecting.Unprotect("another")); !apierrors.IsInvalid(err) {
 		t.Errorf("a patch for another pod of the name: %v, want it refused", err)
 	}
-	for range 2 { // done twice it is done
+	for range 2 { // a second call changes nothing
 		after, err = patch(protecting.Unprotect(before.UID))
 		if err != nil || !slices.Equal(after.Finalizers, []string{traffic}) || len(after.Labels) != 1 {
 			t.Errorf("%v %v %v, want what was before", after.Finalizers, after.Labels, err)

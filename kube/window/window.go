@@ -1,25 +1,25 @@
-// Package window says when the windows of policies are: to the worker, which judges by
-// them, and to the bridge, which wakes who waits for their end.
+// Package window computes the times of policies' windows. The worker judges by them,
+// and the controller wakes the disruptions that wait for their end.
 package window
 
 import (
 	"slices"
 	"time"
-	_ "time/tzdata" // a machine without the list of zones knows them all the same
+	_ "time/tzdata" // for a machine without a list of time zones
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Touch tells whether one of the windows has a moment of the time from one
-// moment until another. No windows mean always.
+// Touch reports whether one of the windows overlaps the time between from and until. No
+// windows mean always.
 func Touch(windows []v1beta1.PolicyWindow, from, until time.Time) bool {
 	_, touch := LastEnd(windows, from, until)
 	return touch
 }
 
-// LastEnd is when the last window ends that has a moment of the time from one moment
-// until another: from then on, none has. It is after until for one that goes on then,
-// and until for no windows, which mean always.
+// LastEnd returns the end of the last window that overlaps the time between from and
+// until; no window overlaps it after that. The end is after until for a window that
+// continues then. No windows mean always: the end is until.
 func LastEnd(windows []v1beta1.PolicyWindow, from, until time.Time) (last time.Time, touch bool) {
 	if len(windows) == 0 {
 		return until, true
@@ -32,7 +32,7 @@ func LastEnd(windows []v1beta1.PolicyWindow, from, until time.Time) (last time.T
 	return last, touch
 }
 
-// week is within how many days every window has come by.
+// week is the number of days within which every window occurs.
 const week = 8
 
 func lastEnd(w v1beta1.PolicyWindow, from, until time.Time) (end time.Time, touches bool) {
@@ -40,7 +40,7 @@ func lastEnd(w v1beta1.PolicyWindow, from, until time.Time) (end time.Time, touc
 	begins, errBegin := clock(w.From)
 	ends, errEnd := clock(w.To)
 	if err != nil || errBegin != nil || errEnd != nil {
-		return until, true // nobody knows when it is
+		return until, true // an invalid window counts as always
 	}
 	if ends <= begins {
 		ends += 24 * time.Hour
@@ -56,7 +56,7 @@ func lastEnd(w v1beta1.PolicyWindow, from, until time.Time) (end time.Time, touc
 	return time.Time{}, false
 }
 
-// clock is the time since midnight by the clock.
+// clock parses a time of day, as the time since midnight.
 func clock(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -65,7 +65,7 @@ func clock(text string) (time.Duration, error) {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, err
 }
 
-// at is when the clock of that day shows this; on days with 23 or 25 hours, too.
+// at returns the moment of a time of day on that day, also on days with 23 or 25 hours.
 func at(day time.Time, shows time.Duration) time.Time {
 	return time.Date(day.Year(), day.Month(), day.Day(), 0, int(shows/time.Minute), 0, 0, day.Location())
 }
