@@ -77,7 +77,7 @@ func TestHistory(t *testing.T) {
 		l.want(l.squall("history"), exitError, "no cluster is configured")
 	})
 	l.want(squall("history", "-n", l.Chaos), exitOK, "knows of no disruption that has ended")
-	l.want(squall("history", "lossy", "--events"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "is told: end", "the workflow ends: ")
+	l.want(squall("history", "lossy", "--events"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "receives the signal end", "the workflow ends: ")
 	l.want(squall("history", "lossy"), exitOK, "begins: cpu-pressure on 2 of the pods", "is to end",
 		"Passed: 2 targets disrupted, ended (expired), nothing is left")
 	var found story.Story

@@ -75,7 +75,7 @@ func Notification(ctx workflow.Context, in NotificationInput) (Notified, error) 
 			done.GivenUp = append(done.GivenUp, to.String()+": "+failed[i])
 		}
 	}
-	done.Summary = "told: " + cmp.Or(strings.Join(done.Delivered, ", "), "nobody")
+	done.Summary = "notified: " + cmp.Or(strings.Join(done.Delivered, ", "), "none")
 	if len(done.GivenUp) > 0 {
 		done.Summary += "; given up: " + strings.Join(done.GivenUp, ", ")
 	}

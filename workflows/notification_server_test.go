@@ -96,7 +96,7 @@ func notifications(s *stage) {
 	s.must(err)
 	var done Notified
 	s.must(run.Get(s.Context(), &done))
-	if want := "told: webhook; given up: Slack channel gone: Slack answered channel_not_found"; done.Summary != want {
+	if want := "notified: webhook; given up: Slack channel gone: Slack answered channel_not_found"; done.Summary != want {
 		s.Errorf("it says %q, want %q", done.Summary, want)
 	}
 	s.keep("notification-given-up", "")

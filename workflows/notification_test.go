@@ -203,8 +203,8 @@ func TestANotificationIsTriedForADay(t *testing.T) {
 		want    string
 		givenUp int
 	}{
-		{time.Hour, "told: webhook", 0},
-		{48 * time.Hour, "told: nobody; given up: webhook: the webhook answered 500", 1},
+		{time.Hour, "notified: webhook", 0},
+		{48 * time.Hour, "notified: none; given up: webhook: the webhook answered 500", 1},
 	} {
 		t.Run("away for "+c.away.String(), func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite

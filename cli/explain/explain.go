@@ -33,7 +33,7 @@ func Disruption(d *v1beta1.Disruption) []Topic {
 		topics = append(topics, Topic{"safe mode", caught})
 	}
 	if to := recipients(d.Spec.Reporting); len(to) > 0 {
-		topics = append(topics, Topic{"tells", to})
+		topics = append(topics, Topic{"notifies", to})
 	}
 	return topics
 }

@@ -24,7 +24,7 @@ func TestRecipients(t *testing.T) {
 		d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Reporting: c.reporting}}
 		var got []string
 		for _, topic := range Disruption(d) {
-			if topic.Name == "tells" {
+			if topic.Name == "notifies" {
 				got = topic.Lines
 			}
 		}

@@ -38,7 +38,7 @@ func Scenario(s *v1beta1.DisruptionScenario) []Topic {
 		"when a user creates an emergency stop: squall estop on",
 	)})
 	if to := recipients(s.Spec.Reporting); len(to) > 0 {
-		topics = append(topics, Topic{"tells", to})
+		topics = append(topics, Topic{"notifies", to})
 	}
 	return topics
 }

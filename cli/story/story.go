@@ -217,7 +217,7 @@ func stepOf(e *historypb.HistoryEvent) string {
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		return join("waits "+e.GetTimerStartedEventAttributes().GetStartToFireTimeout().AsDuration().Round(100*time.Millisecond).String(), summary)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		return "is told: " + e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName()
+		return "receives the signal " + e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName()
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
 		return "a person decides: " + textOf(first(e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput().GetArgs()))
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,

@@ -52,7 +52,7 @@ func Disruption(d *v1beta1.Disruption, now time.Time, everything bool) []Line {
 		if i == 0 {
 			name = "resumed"
 		}
-		add(name, Plain, "%s of %s by %s: %s", r.Action, cmp.Or(strings.Join(r.Targets, ", "), "all"), cmp.Or(r.By, "nobody named"), r.Reason)
+		add(name, Plain, "%s of %s by %s: %s", r.Action, cmp.Or(strings.Join(r.Targets, ", "), "all"), cmp.Or(r.By, "an unnamed person"), r.Reason)
 	}
 	if s.Workflow != nil {
 		add("workflow", Quiet, "%s", s.Workflow.ID)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes a kubeconfig for the service account of rbac.yaml to stdout, without the
-# credentials of whoever runs it. The token ends after 30 days, or earlier if the API
-# server allows less: sh kubeconfig.sh staging chaos-ci > chaos.kubeconfig
+# Writes a kubeconfig for the service account of rbac.yaml to stdout, without your own
+# credentials. The token ends after 30 days, or earlier if the API server allows less:
+# sh kubeconfig.sh staging chaos-ci > chaos.kubeconfig
 set -eu
 namespace=$1 account=$2
 cluster() { kubectl config view --minify --raw --flatten --output "jsonpath={.clusters[0].cluster.$1}"; }

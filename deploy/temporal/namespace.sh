@@ -22,8 +22,8 @@ temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/nul
 	temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 840h \
 		--description "disruptions of Squall"
 
-# The attributes of workflows/contract. One that exists is left alone. A new
-# namespace takes a moment to be known everywhere.
+# The attributes of workflows/start. Existing ones stay as they are. A new namespace
+# needs a moment until all of Temporal knows it.
 attempts=30
 until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" \
 	--name SquallPhase --type Keyword \

@@ -27,7 +27,7 @@ func (f *hostsFile) hosts(params v1beta1.NetworkDisruption) ([]v1beta1.NetworkHo
 		return nil, nil, nil
 	}
 	if f.path == "" {
-		return nil, nil, errors.New("services and cloud: this chaos pod was not given their addresses, so its worker is of another release; update both")
+		return nil, nil, errors.New("services and cloud: this chaos pod was not given their addresses, so its worker has another version; update both")
 	}
 	// This comes before the read, so that a change in between is detected the next time.
 	info, err := os.Stat(f.path)

@@ -99,7 +99,7 @@ func TestAServiceWithoutItsHostsChangesNothing(t *testing.T) {
 		prepare func(*testing.T, *world)
 		want    string
 	}{
-		"no file was named":     {func(*testing.T, *world) {}, "another release"},
+		"no file was named":     {func(*testing.T, *world) {}, "another version"},
 		"the file is not there": {func(_ *testing.T, w *world) { w.injection.ResolvedHosts = "/nowhere/hosts" }, "/nowhere/hosts"},
 		"the file is no list":   {func(t *testing.T, w *world) { w.resolvesTo(t, "{}") }, "want a JSON list"},
 		"it names a name":       {func(t *testing.T, w *world) { w.resolvesTo(t, hostOf("db", 1)) }, "services and cloud[0]"},
