@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -24,7 +25,7 @@ var speech = wordSet(`
 var camel = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
 
 // opening matches a sentence whose subject has no noun.
-var opening = regexp.MustCompile(`^(What|Whatever|Whoever|Who|Whom|Whose|Those|That of|One that|One who|Neither|None)\b[^?]*$`)
+var opening = regexp.MustCompile(`^(What|Whatever|Whoever|Who|Whom|Whose|Those|That of|One that|One who|(Neither|None) (is|are|was|were|has|have|does|do|may|can|must|left))\b[^?]*$`)
 
 // openingOfComment matches a comment that begins with a pronoun.
 var openingOfComment = regexp.MustCompile(`^(((It|They|This|These) (is|are|was|were|has|have|may|can|must|does|do))|((It|They) [a-z]+))\b`)
@@ -76,14 +77,37 @@ func TestWords(t *testing.T) {
 			return true
 		})
 		for _, group := range parsed.Comments {
-			checkComment(t, set, group)
+			checkComment(t, set.Position(group.Pos()).String(), group.Text())
 		}
 	}
 }
 
-func checkComment(t *testing.T, set *token.FileSet, group *ast.CommentGroup) {
-	at := set.Position(group.Pos())
-	for p, paragraph := range strings.Split(group.Text(), "\n\n") {
+// TestWordsOfManifests keeps the comments of manifests as plain as those of code.
+func TestWordsOfManifests(t *testing.T) {
+	files := append(goFiles(t, ".yaml"), goFiles(t, ".sh")...)
+	for _, file := range files {
+		folder := strings.Split(filepath.ToSlash(file), "/")[1]
+		if folder != "deploy" && folder != "overlays" && folder != "docker-compose.yaml" || strings.Contains(file, "/crds/") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var comment []string
+		for i, line := range append(strings.Split(string(source), "\n"), "") {
+			if text, found := strings.CutPrefix(strings.TrimSpace(line), "#"); found {
+				comment = append(comment, strings.TrimSpace(text))
+				continue
+			}
+			checkComment(t, fmt.Sprintf("%s:%d", file, i+1-len(comment)), strings.Join(comment, "\n"))
+			comment = nil
+		}
+	}
+}
+
+func checkComment(t *testing.T, at, text string) {
+	for p, paragraph := range strings.Split(text, "\n\n") {
 		for i, sentence := range sentenceEnd.Split(strings.Join(strings.Fields(paragraph), " "), -1) {
 			if opening.MatchString(sentence) || p+i == 0 && openingOfComment.MatchString(sentence) {
 				t.Errorf("%s: a sentence begins without a noun: %s", at, sentence)
