@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-var wakeups = flag.Int("wakeups", 1, "how often each case of TestAWaitingDisruptionLearnsAtOnce runs")
+var wakeups = flag.Int("wakeups", 1, "how often each case of the tests of waiting and surplus targets runs")
 
 // wakeup is something that a disruption of one target waits for.
 type wakeup struct {
@@ -68,6 +69,50 @@ func TestAWaitingDisruptionLearnsAtOnce(t *testing.T) {
 				s.deleteAndWait(d.Name)
 			}
 			t.Logf("%d runs: without a wait %s, from the event to injected %s", *wakeups, spread(direct), spread(took))
+		})
+	}
+}
+
+// A target that is one too many, or no longer matches, is cleaned up soon after the change.
+// How soon its chaos pod is gone is logged.
+func TestSurplusAndUnmatchedTargetsAreCleanedUp(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(targets, others []string) []string{
+		"one too many": func(_, others []string) []string { return others },
+		"unmatched":    func(targets, _ []string) []string { return targets[:1] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSpace(t)
+			s.targets(4)
+			d := s.injected(s.create("half", "{selector: {app: target}, count: 50%, duration: 2h, "+quick+"}"))
+			var took []time.Duration
+			for range *wakeups {
+				targets := names(s.read(d))
+				others := slices.DeleteFunc([]string{"target-0", "target-1", "target-2", "target-3"}, func(pod string) bool { return slices.Contains(targets, pod) })
+				before := s.chaosPods(t, d)
+				changed := change(targets, others)
+				for _, pod := range changed {
+					s.label(s.running(pod), "other")
+				}
+				began := time.Now()
+				eventually(t, func() string {
+					now := s.chaosPods(t, d)
+					for _, pod := range before {
+						if !slices.ContainsFunc(now, func(p corev1.Pod) bool { return p.UID == pod.UID }) {
+							return ""
+						}
+					}
+					return fmt.Sprintf("all %d chaos pods are there", len(before))
+				})
+				took = append(took, time.Since(began))
+				for _, pod := range changed {
+					s.label(s.running(pod), "target")
+				}
+				s.await(d, "two targets again", func(d *v1beta1.Disruption) bool {
+					return len(names(d)) == 2 && len(s.chaosPods(t, d)) == 2 && d.Status.InjectionStatus == v1beta1.Injected
+				})
+			}
+			t.Logf("%d runs: from the change to a chaos pod that is gone %s", *wakeups, spread(took))
 		})
 	}
 }
