@@ -161,30 +161,37 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
 }
 
-// policyRules are the rules of policies that concern the disruption. The watch may be
-// behind that of the controller, which signals a change once: a rule that the watch has and
-// that is gone would deny targets until the next check, hours later. So if the watch has any
-// rule, the newest policies are judged.
-func (a *Activities) policyRules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
+// policySource is where the policies of a judgement come from.
+type policySource bool
+
+const (
+	// watchedPolicies cost no call. The watch may be behind that of the controller, which
+	// signals a change once.
+	watchedPolicies policySource = false
+	// newestPolicies cost a call. They confirm a denial: by a rule that the watch has and
+	// that is gone, a disruption would wait until the next check, hours later.
+	newestPolicies policySource = true
+)
+
+// policyRules are the rules of policies that concern the disruption.
+func (a *Activities) policyRules(ctx context.Context, d *v1beta1.Disruption, from policySource) ([]policy.Rule, error) {
 	if a.Policies == nil {
 		return nil, nil
 	}
-	now := time.Now()
-	rules := policy.Rules(a.Policies.Policies(), d, now)
-	if len(rules) == 0 {
-		return nil, nil
+	all := a.Policies.Policies()
+	if from == newestPolicies {
+		var err error
+		if all, err = a.Policies.Live(ctx); err != nil {
+			return nil, err
+		}
 	}
-	live, err := a.Policies.Live(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return policy.Rules(live, d, now), nil
+	return policy.Rules(all, d, time.Now()), nil
 }
 
 // rules are the rules that apply to the disruption: those of policies, of safe mode where
 // it is enforced, and of a namespace without the opt-in label where it is required.
-func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
-	rules, err := a.policyRules(ctx, d)
+func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption, from policySource) ([]policy.Rule, error) {
+	rules, err := a.policyRules(ctx, d, from)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +213,10 @@ func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy
 // it. reason and why describe what is missing, both empty if nothing is. driver is the name
 // of the driver that grants pods, empty if the cluster has none.
 func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver, reason, why string, err error) {
-	rules, err := a.rules(ctx, d)
+	rules, err := a.rules(ctx, d, watchedPolicies)
+	if err == nil && policy.Refusing(rules) != nil {
+		rules, err = a.rules(ctx, d, newestPolicies)
+	}
 	if err != nil {
 		return "", "", "", err
 	}

@@ -43,29 +43,49 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if err != nil {
 		return Selection{}, err
 	}
-	healthy, err := a.Targets.Healthy(ctx, d)
+	selection, shards, err := a.choose(ctx, d, in, watchedPolicies)
+	if err == nil && len(selection.DeniedBy) > 0 && a.Policies != nil {
+		selection, shards, err = a.choose(ctx, d, in, newestPolicies) // adds what is missing
+	}
 	if err != nil {
 		return Selection{}, err
 	}
+	switch {
+	case in.ShownLater && len(selection.Added) > 0:
+		a.selectionEvent(ctx, d, selection)
+		return selection, nil
+	case in.Waiting && len(selection.Added) == 0:
+		in.Run++ // status counts the run that waits
+	}
+	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
+}
+
+// choose chooses and claims targets under policies from a source. It returns the
+// disruption's records.
+func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in SelectInput, from policySource) (Selection, []targets.Shard, error) {
+	healthy, err := a.Targets.Healthy(ctx, d)
+	if err != nil {
+		return Selection{}, nil, err
+	}
 	if in.Waiting {
 		if err := a.endWaiting(ctx, d, healthy); err != nil {
-			return Selection{}, err
+			return Selection{}, nil, err
 		}
 	}
 	var control *targets.ControlGroup
 	if d.Spec.SteadyState.Compares() {
 		if control, err = a.Targets.LoadControl(ctx, in.Disruption); err != nil {
-			return Selection{}, err
+			return Selection{}, nil, err
 		}
 		control.Keep(healthy)
 	}
-	budgets, limits, nodes, err := a.bounds(ctx, d, healthy)
+	budgets, limits, nodes, err := a.bounds(ctx, d, healthy, from)
 	if err != nil {
-		return Selection{}, err
+		return Selection{}, nil, err
 	}
 	claims, err := a.claim(ctx, d, in.choice(), healthy, slices.Concat(budgets, limits, nodes))
 	if err != nil {
-		return Selection{}, err
+		return Selection{}, nil, err
 	}
 	shards := claims.Own
 	selection := targets.Tally(d.Spec, healthy, shards)
@@ -80,7 +100,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteAdded(in.choice(), shards)
 	if control == nil && d.Spec.SteadyState.Compares() && selection.Selected > 0 {
 		if control, err = a.Targets.ChooseControl(ctx, d, healthy, claims); err != nil {
-			return Selection{}, err
+			return Selection{}, nil, err
 		}
 	}
 	if control != nil {
@@ -89,14 +109,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if selection.Selected == 0 {
 		selection.Invalid = targets.Unusable(d.Spec, healthy)
 	}
-	switch {
-	case in.ShownLater && len(selection.Added) > 0:
-		a.selectionEvent(ctx, d, selection)
-		return selection, nil
-	case in.Waiting && len(selection.Added) == 0:
-		in.Run++ // status counts the run that waits
-	}
-	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
+	return selection, shards, nil
 }
 
 func (in SelectInput) choice() targets.Choice {
@@ -133,11 +146,11 @@ func (a *Activities) nodeBudgets(ctx context.Context, d *v1beta1.Disruption, hea
 // bounds are the limits of PodDisruptionBudgets, rules and nodes. It marks the candidates
 // that a rule denies; all of them if safe mode is enforced and the disruption selects too
 // many.
-func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (budgets, limits, nodes targets.Budgets, err error) {
+func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate, from policySource) (budgets, limits, nodes targets.Budgets, err error) {
 	if budgets, err = a.Targets.Budgets(ctx, d); err != nil {
 		return nil, nil, nil, err
 	}
-	rules, err := a.rules(ctx, d)
+	rules, err := a.rules(ctx, d, from)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -576,7 +576,7 @@ func TestStatusQueryAndPageAgree(t *testing.T) {
 			t.Errorf("status %+v\nquery %+v", written, asked)
 		}
 		page := details(ref, state)
-		for _, want := range []string{"### Steady state", written.Summary, "| shop | Failure | Steady | Lost | - | status 503 |", "| cart | Success | Steady | asked | - | status 200 |"} {
+		for _, want := range []string{"### Steady state", written.Summary, "- **shop**: Failure (status 503); Before: Steady; During: Lost; After: -", "- **cart**: Success (status 200); Before: Steady; During: asked; After: -"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("the page lacks %q:\n%s", want, page)
 			}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -106,8 +107,23 @@ func sweepDetails(s Swept) string {
 		}
 		text += "\n### " + part.title + "\n\n"
 		for _, row := range part.rows {
-			text += oneLine(fmt.Sprintf("- node %s, disruption %s, %s: %s", row.Node, row.Disruption, row.What, row.Why)) + "\n"
+			text += "- " + oneLine(orphanItem(row)) + "\n"
 		}
 	}
 	return text
+}
+
+// orphanItem has the parts that are known of an orphan.
+func orphanItem(o orphans.Orphan) string {
+	var parts []string
+	for _, part := range [][2]string{{"node ", o.Node}, {"disruption ", o.Disruption}, {"", o.What}} {
+		if part[1] != "" {
+			parts = append(parts, part[0]+part[1])
+		}
+	}
+	item := strings.Join(parts, ", ")
+	if o.Why != "" {
+		item += ": " + o.Why
+	}
+	return item
 }

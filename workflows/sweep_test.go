@@ -58,7 +58,7 @@ func TestSweep(t *testing.T) {
 			t.Errorf("names %d left, %d skipped, %d cleaned, want %d, 25 and 25: a history has room for so many",
 				len(s.Left), len(s.Skipped), len(s.Cleaned), maxNamed)
 		}
-		if page := sweepDetails(s); !strings.Contains(page, "| node-0 |  | io.max | a\\|b |") || !strings.Contains(page, "| away |") || !strings.Contains(page, "### Cleaned") {
+		if page := sweepDetails(s); !strings.Contains(page, "- node node-0, io.max: a|b\n") || !strings.Contains(page, "- node away") || !strings.Contains(page, "### Cleaned") {
 			t.Errorf("page a person reads:\n%s", page)
 		}
 	})
