@@ -195,11 +195,12 @@ type Candidate struct {
 }
 
 // Tally counts the wanted targets and those that are disrupted already. A pod that was
-// disrupted at its start no longer waits, and still counts as a match.
+// disrupted at its start no longer waits, and a pod that a driver took out of service for
+// the disruption is not ready: both still count as matches.
 func Tally(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) Selection {
 	active := Active(shards)
 	matching := len(healthy)
-	if spec.OnInit {
+	if spec.OnInit || spec.ParticipatesInOperations() {
 		for _, target := range active {
 			if !slices.ContainsFunc(healthy, func(c Candidate) bool { return c.Target.UID == target.UID }) {
 				matching++

@@ -211,20 +211,26 @@ func TestWhichTargetsAreSurplus(t *testing.T) {
 	}
 }
 
-// Pods that were disrupted at their start no longer wait, and still count. A percentage
-// is one of all matching pods, not of those that wait at the moment.
+// Pods that were disrupted at their start no longer wait, and pods that a driver took out
+// of service are not ready: both still count. A percentage is one of all matching pods, not
+// of those that are candidates at the moment.
 func TestTallyOfPodsThatWait(t *testing.T) {
 	candidate := func(uid types.UID) Candidate { return Candidate{Target: v1beta1.InjectionTarget{UID: uid}} }
 	chosen := func(uid types.UID) Target { return Target{InjectionTarget: v1beta1.InjectionTarget{UID: uid}} }
 	shards := []Shard{{Targets: []Target{chosen("runs"), chosen("waits"), {InjectionTarget: v1beta1.InjectionTarget{UID: "gone"}, Ended: "gone"}}}}
 	count := intstr.FromString("100%")
-	for onInit, want := range map[bool]Selection{
-		true:  {Matching: 3, Desired: 3, Selected: 2},
-		false: {Matching: 2, Desired: 2, Selected: 2},
+	operation := &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined}
+	for name, c := range map[string]struct {
+		spec v1beta1.DisruptionSpec
+		want Selection
+	}{
+		"at the start":    {v1beta1.DisruptionSpec{OnInit: true}, Selection{Matching: 3, Desired: 3, Selected: 2}},
+		"as an operation": {v1beta1.DisruptionSpec{PodOpsLifecycle: operation}, Selection{Matching: 3, Desired: 3, Selected: 2}},
+		"as usual":        {v1beta1.DisruptionSpec{}, Selection{Matching: 2, Desired: 2, Selected: 2}},
 	} {
-		spec := v1beta1.DisruptionSpec{Count: &count, OnInit: onInit}
-		if got := Tally(spec, []Candidate{candidate("waits"), candidate("new")}, shards); !reflect.DeepEqual(got, want) {
-			t.Errorf("Tally with onInit %t = %+v, want %+v", onInit, got, want)
+		c.spec.Count = &count
+		if got := Tally(c.spec, []Candidate{candidate("waits"), candidate("new")}, shards); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: Tally = %+v, want %+v", name, got, c.want)
 		}
 	}
 }
