@@ -44,7 +44,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 		return Selection{}, err
 	}
 	selection, shards, err := a.choose(ctx, d, in, watchedPolicies)
-	if err == nil && len(selection.DeniedBy) > 0 && a.Policies != nil {
+	if short := selection.Selected < selection.Desired; err == nil && short && len(selection.DeniedBy) > 0 && a.Policies != nil {
 		selection, shards, err = a.choose(ctx, d, in, newestPolicies) // adds what is missing
 	}
 	if err != nil {
