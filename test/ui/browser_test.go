@@ -174,18 +174,18 @@ func find(ctx context.Context, t *chromedp.Target, role, name string) (cdp.Backe
 	var names []string
 	var close cdp.BackendNodeID
 	for _, node := range found.Nodes {
-		var name string
-		if node.Ignored || node.Name == nil || json.Unmarshal(node.Name.Value, &name) != nil {
+		var label string
+		if node.Ignored || node.Name == nil || json.Unmarshal(node.Name.Value, &label) != nil {
 			continue
 		}
-		name = strings.TrimSpace(name)
-		if name == name {
+		label = strings.TrimSpace(label)
+		if label == name {
 			return node.BackendDOMNodeID, "", nil
 		}
-		if close == 0 && strings.HasPrefix(name, name) {
+		if close == 0 && strings.HasPrefix(label, name) {
 			close = node.BackendDOMNodeID
 		}
-		names = append(names, name)
+		names = append(names, label)
 	}
 	if close != 0 {
 		return close, "", nil

@@ -44,8 +44,8 @@ func (c *cluster) onNode(ctx context.Context, t *testing.T, node, image string, 
 		case corev1.PodSucceeded:
 			return ""
 		case corev1.PodFailed:
-			name, _ := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
-			t.Fatalf("%v on %s failed: %s", command, node, name)
+			logs, _ := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+			t.Fatalf("%v on %s failed: %s", command, node, logs)
 		}
 		return fmt.Sprintf("%v on %s has not ended", command, node)
 	})
