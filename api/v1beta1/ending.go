@@ -17,11 +17,11 @@ func EndingClass(ending string) string {
 	case ending == EndingCancelled:
 		return "Cancelled"
 	}
-	for begins, class := range map[string]string{
-		EndingEmergencyStop: "EmergencyStop", EndingAborted: "Aborted", EndingNotSteady: "NotSteady", EndingFailed: "Failed",
+	for _, class := range []struct{ begins, name string }{
+		{EndingEmergencyStop, "EmergencyStop"}, {EndingAborted, "Aborted"}, {EndingNotSteady, "NotSteady"}, {EndingFailed, "Failed"},
 	} {
-		if strings.HasPrefix(ending, begins) {
-			return class
+		if strings.HasPrefix(ending, class.begins) {
+			return class.name
 		}
 	}
 	return "CleanedUp"

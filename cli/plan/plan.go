@@ -114,8 +114,8 @@ func (p *Plan) judge(d *v1beta1.Disruption, found targets.Survey) {
 	}
 	if pods := found.UnreadNodes; len(pods) > 0 {
 		slices.Sort(pods)
-		p.Warnings = append(p.Warnings, fmt.Sprintf("you may not get nodes: for %d candidates that are not ready (%s) it is unknown whether their node is ready; "+
-			"the worker leaves out pods on nodes that are not", len(pods), some(pods, false)))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("you may not get nodes: for %d candidates that are not ready (%s) it is unknown whether their node is ready. "+
+			"The worker leaves out pods on nodes that are not ready", len(pods), some(pods, false)))
 	}
 	for _, what := range []string{found.Budget, found.Denied} {
 		if what != "" {
