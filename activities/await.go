@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,9 @@ const (
 	// events name them. A busy cluster does not pause as long.
 	stillGap = 10 * time.Second
 )
+
+// errWorkerStops has Temporal start the activity again at another worker.
+var errWorkerStops = errors.New("worker stops; another one goes on")
 
 // AwaitInput selects what AwaitInjection watches and reports.
 type AwaitInput struct {
@@ -149,7 +153,7 @@ func (w *injectionWatch) await(ctx context.Context, next *triggers) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
-			return fmt.Errorf("worker stops; another one goes on")
+			return errWorkerStops
 		case <-next.changes:
 			next.restart()
 			if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
@@ -291,7 +295,7 @@ func (w *injectionWatch) linger(ctx context.Context, patience time.Duration, p c
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
-			return false, fmt.Errorf("worker stops; another one goes on")
+			return false, errWorkerStops
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 			case <-ctx.Done():
 				return CleanResult{}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
-				return CleanResult{}, fmt.Errorf("worker stops; another one goes on")
+				return CleanResult{}, errWorkerStops
 			case <-deadline.C:
 				next, over = true, true
 			case <-relist.C:
@@ -310,7 +310,7 @@ func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining
 	if c.deleteTogether(ctx, pods) {
 		advance = func(_ context.Context, pod *corev1.Pod) (*LeftPod, error) { return beingDeleted(pod), nil }
 	}
-	var group errgroup.Group // without a context: one that fails stops no other (rule 48)
+	var group errgroup.Group // without a context: a failure stops no other (rule 48)
 	group.SetLimit(c.a.Parallel)
 	for i := range pods {
 		group.Go(func() error {

@@ -419,7 +419,7 @@ func (r *replacing) wait(ctx context.Context, gap time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-activity.GetWorkerStopChannel(ctx):
-		return fmt.Errorf("worker stops; another one goes on")
+		return errWorkerStops
 	case <-time.After(gap):
 		return nil
 	}

@@ -194,13 +194,13 @@ func (d *disruption) notifyInjected(ctx workflow.Context) {
 // notifyEnding notifies why the disruption ends early, unless a person just ended it.
 func (d *disruption) notifyEnding(ctx workflow.Context) {
 	kind := v1beta1.NotificationInfo
-	switch {
-	case d.Plan.CleanOnly != "" || d.Plan.Rejected != "":
+	if d.Plan.CleanOnly != "" || d.Plan.Rejected != "" {
 		return
-	case strings.HasPrefix(d.Ending, v1beta1.EndingFailed):
+	}
+	switch v1beta1.ClassOf(d.Ending) {
+	case v1beta1.ClassFailed:
 		kind = v1beta1.NotificationError
-	case strings.HasPrefix(d.Ending, v1beta1.EndingAborted), strings.HasPrefix(d.Ending, v1beta1.EndingNotSteady),
-		strings.HasPrefix(d.Ending, v1beta1.EndingEmergencyStop), d.Ending == v1beta1.EndingCancelled:
+	case v1beta1.ClassAborted, v1beta1.ClassNotSteady, v1beta1.ClassEmergencyStop, v1beta1.ClassCancelled:
 		kind = v1beta1.NotificationWarning
 	}
 	d.notifyOnce(ctx, kind, reasonEnding, "Cleaning up all targets: "+d.Ending+".")

@@ -40,7 +40,7 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 		updates = append(updates, start.AttributeKinds.ValueSet(kinds))
 	}
 	if phase.Over() && d.Plan.ResultSearchable {
-		updates = append(updates, start.AttributeEnding.ValueSet(d.endingClass()))
+		updates = append(updates, start.AttributeEnding.ValueSet(string(d.endingClass())))
 		if verdict := d.verdict(ctx); verdict != nil {
 			updates = append(updates, start.AttributeVerdict.ValueSet(string(verdict.Verdict)))
 		}
@@ -51,11 +51,11 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 }
 
 // endingClass is Rejected, or the class of the ending.
-func (d *disruption) endingClass() string {
+func (d *disruption) endingClass() v1beta1.EndingClass {
 	if d.Plan.Rejected != "" {
-		return string(v1beta1.PhaseRejected)
+		return v1beta1.ClassRejected
 	}
-	return v1beta1.EndingClass(d.Ending)
+	return v1beta1.ClassOf(d.Ending)
 }
 
 // details is the page a person reads in the Temporal UI: markdown.

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -311,7 +310,8 @@ func (d *disruption) skipsRecovery() bool { return d.SkipRecovery || endsAtOnce(
 // endsAtOnce is true for the endings of a disruption whose object has to be removed at
 // once.
 func endsAtOnce(ending string) bool {
-	return ending == v1beta1.EndingDeleted || strings.HasPrefix(ending, v1beta1.EndingEmergencyStop)
+	class := v1beta1.ClassOf(ending)
+	return class == v1beta1.ClassDeleted || class == v1beta1.ClassEmergencyStop
 }
 
 // verdict is the steady state for the last status; nil without probes.

@@ -118,7 +118,7 @@ func ResultOf(d *v1beta1.Disruption) Result {
 		return Result{Aborted, Bad, condition(d, v1beta1.ConditionOrchestrated).Message}
 	case d.DeletionTimestamp != nil:
 		return Result{Aborted, Bad, "it was deleted before its time was over"}
-	case s.Ending != "expired" && abortedBy(s.Ending):
+	case abortedBy(s.Ending):
 		return Result{Aborted, Bad, s.Ending}
 	case d.Spec.SteadyState != nil:
 		return Result{Inconclusive, Careful, "it has ended without a verdict on the steady state"}
@@ -171,10 +171,9 @@ func passed(d *v1beta1.Disruption) Result {
 
 // abortedBy is true for endings before the time that a person or a failure caused.
 func abortedBy(ending string) bool {
-	for _, begins := range []string{v1beta1.EndingEmergencyStop, "deleted", "cancelled", v1beta1.EndingFailed} {
-		if strings.HasPrefix(ending, begins) {
-			return true
-		}
+	switch v1beta1.ClassOf(ending) {
+	case v1beta1.ClassEmergencyStop, v1beta1.ClassDeleted, v1beta1.ClassCancelled, v1beta1.ClassFailed:
+		return true
 	}
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +26,21 @@ const (
 	// ReasonReached is of Orchestrated once a problem is over.
 	ReasonReached = "TemporalReached"
 )
+
+// Due returns want with the time of its last transition, and whether it must be written:
+// have, the conditions of the object, lack it. A condition that was never False need not
+// become True.
+func Due(have []metav1.Condition, want metav1.Condition) (metav1.Condition, bool) {
+	want.LastTransitionTime = metav1.Now()
+	before := meta.FindStatusCondition(have, want.Type)
+	if before == nil {
+		return want, want.Status == metav1.ConditionFalse
+	}
+	if before.Status == want.Status {
+		want.LastTransitionTime = before.LastTransitionTime
+	}
+	return want, before.Status != want.Status || before.Reason != want.Reason || before.Message != want.Message
+}
 
 // Apply writes one condition and fails when d is not the newest version. A field manager
 // owns one condition: the API server removes what it applied before and omits now.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"go.temporal.io/api/serviceerror"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -29,23 +28,11 @@ const (
 	reasonOtherCluster = "OtherCluster"
 )
 
-// orchestrated is the condition for err, and whether it must be written: a condition that
-// was never False need not become True.
+// orchestrated is the condition for err, and whether it must be written.
 func orchestrated(d *v1beta1.Disruption, err error) (metav1.Condition, bool) {
-	want := metav1.Condition{
-		Type:               v1beta1.ConditionOrchestrated,
-		ObservedGeneration: d.Generation,
-		LastTransitionTime: metav1.Now(),
-	}
+	want := metav1.Condition{Type: v1beta1.ConditionOrchestrated, ObservedGeneration: d.Generation}
 	want.Status, want.Reason, want.Message = verdict(err)
-	have := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated)
-	if have == nil {
-		return want, err != nil
-	}
-	if have.Status == want.Status {
-		want.LastTransitionTime = have.LastTransitionTime
-	}
-	return want, have.Status != want.Status || have.Reason != want.Reason || have.Message != want.Message
+	return condition.Due(d.Status.Conditions, want)
 }
 
 // verdict is the condition of an error. The same error always has the same message, or each

@@ -62,16 +62,13 @@ func (r *reconciler) finalizeUntouched(ctx context.Context, d *v1beta1.Disruptio
 // explainRemoval writes into the status of an abandoned Disruption why its finalizer is
 // removed without a workflow, unless it is there.
 func (r *reconciler) explainRemoval(ctx context.Context, d *v1beta1.Disruption, why error) error {
-	want := metav1.Condition{
+	if have := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated); have != nil && have.Reason == v1beta1.ReasonNothingLeft {
+		return nil
+	}
+	want, _ := condition.Due(d.Status.Conditions, metav1.Condition{
 		Type: v1beta1.ConditionOrchestrated, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNothingLeft,
-		ObservedGeneration: d.Generation, LastTransitionTime: metav1.Now(), Message: removalMessage(why),
-	}
-	if have := meta.FindStatusCondition(d.Status.Conditions, want.Type); have != nil && have.Status == want.Status {
-		if have.Reason == want.Reason {
-			return nil
-		}
-		want.LastTransitionTime = have.LastTransitionTime
-	}
+		ObservedGeneration: d.Generation, Message: removalMessage(why),
+	})
 	return condition.Apply(ctx, r.client, d, fieldManager, want)
 }
 

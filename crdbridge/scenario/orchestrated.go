@@ -31,10 +31,9 @@ func (r *reconciler) showProblem(ctx context.Context, s *v1beta1.DisruptionScena
 	return nil
 }
 
-// orchestrated is the condition for a problem, or for none. It is due when status has
-// another one.
-func orchestrated(s *v1beta1.DisruptionScenario, problem error) (want metav1.Condition, due bool) {
-	want = metav1.Condition{Type: v1beta1.ConditionOrchestrated, ObservedGeneration: s.Generation}
+// orchestrated is the condition for a problem, or for none, and whether it must be written.
+func orchestrated(s *v1beta1.DisruptionScenario, problem error) (metav1.Condition, bool) {
+	want := metav1.Condition{Type: v1beta1.ConditionOrchestrated, ObservedGeneration: s.Generation}
 	switch {
 	case errors.Is(problem, temporal.ErrNoWorker):
 		want.Status, want.Reason = metav1.ConditionFalse, condition.ReasonNoWorker
@@ -46,11 +45,7 @@ func orchestrated(s *v1beta1.DisruptionScenario, problem error) (want metav1.Con
 	default:
 		want.Status, want.Reason, want.Message = metav1.ConditionTrue, condition.ReasonReached, "Temporal is reached."
 	}
-	have := meta.FindStatusCondition(s.Status.Conditions, want.Type)
-	if have == nil {
-		return want, problem != nil
-	}
-	return want, have.Status != want.Status || have.Reason != want.Reason || have.Message != want.Message
+	return condition.Due(s.Status.Conditions, want)
 }
 
 // unfinished enqueues every scenario that is not over.

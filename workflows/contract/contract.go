@@ -57,7 +57,7 @@ const (
 	AttributeNamespace = "SquallNamespace" // Keyword
 	AttributeKinds     = "SquallKinds"     // KeywordList
 	AttributeStuck     = "SquallStuck"     // Bool
-	AttributeEnding    = "SquallEnding"    // Keyword: EndingWord of the ending, once it is over
+	AttributeEnding    = "SquallEnding"    // Keyword: v1beta1.EndingClass, once it is over
 	AttributeVerdict   = "SquallVerdict"   // Keyword: of the steady state, once it is over
 	AttributeTargets   = "SquallTargets"   // Int
 )
