@@ -244,7 +244,7 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("cleaned = %+v, want the one that failed later left", cleaned)
 		}
 	})
-	t.Run("failed, but the target is gone, replaced or not running: let go", func(t *testing.T) {
+	t.Run("failed, but the target is gone, replaced or not running: it is finalized", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
 		pods := c.MakeTargets(2, nil)
@@ -354,7 +354,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	// rule 39
-	t.Run("failed, and another node has the name of its target: let go", func(t *testing.T) {
+	t.Run("failed, and another node has the name of its target: it is finalized", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
 		first := c.node()

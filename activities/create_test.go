@@ -125,7 +125,7 @@ func TestAwaitInjection(t *testing.T) {
 	// rule 29
 	c.Eventually("PartiallyInjected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected })
 	// rule 21
-	c.Eventually("nothing moves, and both targets are told", func() bool {
+	c.Eventually("no chaos pod changes, and both targets have their events", func() bool {
 		return len(c.EventsOf("Disrupted")) == 1 && len(c.EventsOf("Chosen")) == 1
 	})
 	c.Becomes(chaos[1], corev1.PodPending, cannotPull, corev1.ConditionFalse)

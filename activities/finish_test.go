@@ -112,6 +112,6 @@ func TestWasInjected(t *testing.T) {
 	}
 	ref.UID = "another"
 	if do[bool](c, c.WasInjected, ref) {
-		t.Error("one that is gone was injected")
+		t.Error("a disruption that is gone counts as injected")
 	}
 }

@@ -122,7 +122,7 @@ func TestATargetInUseIsReleased(t *testing.T) {
 	keep := func(spec *v1beta1.DisruptionSpec) {
 		spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{OnConcurrentOperation: v1beta1.KeepTarget}
 	}
-	// The operation begins on a target that still matches, or on one that no longer does.
+	// The operation begins on a target that still matches, or no longer matches.
 	for name, relabel := range map[string]bool{"a target that matches": false, "a target that matches no longer": true} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

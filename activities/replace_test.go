@@ -323,8 +323,8 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 	}
 }
 
-// An attempt that follows one that waited keeps the time since which the targets wait, and
-// removes the reason as soon as it has cordoned their node.
+// A second attempt keeps the time since which the targets wait for a cordon. It removes
+// the reason as soon as it has cordoned their node.
 func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
 	c := quickly(newCluster(t))
 	c.GonePatience = time.Minute

@@ -83,7 +83,7 @@ func (c *cleaning) endedClean() (ended []*corev1.Pod) {
 func (c *cleaning) finalizeSeen(ctx context.Context, left []LeftPod) ([]LeftPod, error) {
 	pods := c.endedClean()
 	gone, errs := make([]bool, len(pods)), make([]error, len(pods))
-	var group errgroup.Group // without a context: one that fails stops no other (rule 48)
+	var group errgroup.Group // without a context: a failure stops no other (rule 48)
 	group.SetLimit(c.a.Parallel)
 	for i, pod := range pods {
 		group.Go(func() error {

@@ -170,7 +170,7 @@ func (a *Activities) stop(ctx context.Context, c *parent, in BeginInput) (why st
 	return a.Stops.EmergencyStop(ctx)
 }
 
-// create creates the disruption. It does not retry one that the API server refuses; the
+// create creates the disruption. A refusal by the API server is final for this run; the
 // next scheduled run may succeed.
 func (a *Activities) create(ctx context.Context, d *v1beta1.Disruption) (*v1beta1.Disruption, Begun, error) {
 	made := &v1beta1.Disruption{}

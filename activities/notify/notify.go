@@ -118,7 +118,7 @@ func (s Settings) Audience(reporting *v1beta1.Reporting) *Audience {
 	return &a
 }
 
-// add adds a recipient, or lowers the least type of one that is there.
+// add adds a recipient. A recipient that is listed already keeps the lower least type.
 func (a *Audience) add(r Recipient) {
 	if r.Way != Webhook && r.To == "" {
 		return

@@ -155,7 +155,7 @@ func TestAnswers(t *testing.T) {
 		{"Slack does not know the channel", toChannel, body(`{"ok":false,"error":"channel_not_found"}`), "Slack (chat.postMessage) answered channel_not_found", true, 0},
 		{"Slack does not know the token", toChannel, body(`{"ok":false,"error":"invalid_auth"}`), "Slack (chat.postMessage) answered invalid_auth", true, 0},
 		{"Slack says our token", toChannel, body(`{"ok":false,"error":"` + tokenText + `"}`), "refused without a reason", true, 0},
-		{"somebody else than Slack", toChannel, body(secretText), "not JSON", false, 0},
+		{"a server other than Slack", toChannel, body(secretText), "not JSON", false, 0},
 		{"Slack does not know the user", toUser, body(`{"ok":false,"error":"users_not_found"}`), "Slack (users.lookupByEmail) answered users_not_found", true, 0},
 		{"a way of a newer worker", Recipient{Way: "telex"}, code(200), "a newer worker does", false, 0},
 	} {

@@ -39,7 +39,7 @@ func finalized(d *v1beta1.Disruption) bool {
 
 // live is true while more is left of the disruption than marks on nodes: the workflow
 // that carries it out or cleans it takes care of the marks, too. A starting disruption
-// has its object; one that is being cleaned has its records.
+// has its object, and a disruption that is being cleaned has its records.
 func (t footprint) live() bool { return !t.over() || t.pods+t.records > 0 }
 
 // remedy is the action for a disruption that has chaos pods or records.

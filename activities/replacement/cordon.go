@@ -27,8 +27,8 @@ import (
 type Cordons struct{ Kube kubernetes.Interface }
 
 // Cordon keeps new pods away from a node and marks that the disruption wants that. It
-// does not change a node that anyone else cordoned, nor one that is gone. You may call
-// it twice.
+// does not change a node that another user cordoned, and ignores a missing node. You may
+// call it twice.
 func (c Cordons) Cordon(ctx context.Context, node string, ref v1beta1.DisruptionRef) error {
 	err := c.change(ctx, node, func(n *corev1.Node) map[string]any { return cordoned(n, ref) })
 	if err != nil {
@@ -38,7 +38,7 @@ func (c Cordons) Cordon(ctx context.Context, node string, ref v1beta1.Disruption
 }
 
 // Uncordon removes the disruption's mark from a node, and the cordon if no other
-// disruption wants it. A node without the mark, or one that is gone, is no error.
+// disruption wants it. A node that is missing or lacks the mark is no error.
 func (c Cordons) Uncordon(ctx context.Context, node string, uid types.UID) error {
 	err := c.change(ctx, node, func(n *corev1.Node) map[string]any { return uncordoned(n, uid) })
 	if err != nil {

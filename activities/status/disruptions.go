@@ -26,7 +26,7 @@ import (
 )
 
 // Disruptions reads and writes Disruption objects. Get reads live. A write fails if the
-// object has another version than the one that it is based on.
+// object has changed since it was read.
 type Disruptions struct {
 	client rest.Interface
 	// written caches the results of some writes, by UID: the next write of a status starts

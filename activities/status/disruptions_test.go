@@ -31,7 +31,7 @@ func TestAStatusWriteSendsNoManagedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
-	for range 2 { // from the version that was read, and from the one that the first write returned
+	for range 2 { // based on the version read, then on the version that the first write returned
 		if err := disruptions.UpdateStatus(t.Context(), ref, func(d *v1beta1.Disruption) { d.Status.Ending = "deleted" }); err != nil {
 			t.Fatal(err)
 		}

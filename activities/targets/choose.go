@@ -292,7 +292,7 @@ func unlimited(container string) string {
 		" or unsafeMode.allowMemoryPressureWithoutLimit, which needs the right to disrupt nodes", container)
 }
 
-// unmanaged is why a pod counts as one that no driver moves.
+// unmanaged is why a pod counts as a pod without a driver.
 const unmanaged = "no driver moves it: it needs the label " + podops.LabelManaged + "=" + podops.ManagedValue + ", the readiness gate " + podops.ReadinessGate +
 	" since its creation, and that condition in its status (podOpsLifecycle.unmanagedPods Skip)"
 

@@ -91,7 +91,7 @@ const (
 	PhaseRejected Phase = "Rejected"
 )
 
-// Endings of a disruption whose duration is over, and of one that was deleted.
+// Endings of a disruption whose duration is over, or that was deleted.
 const (
 	EndingExpired = "expired"
 	// EndingFailed is how the Ending of a disruption whose workflow failed begins.

@@ -21,7 +21,7 @@ import (
 
 // Client reaches one cluster.
 type Client struct {
-	// Namespace is the one that the user chose.
+	// Namespace is the user's choice.
 	Namespace string
 	// Config is how the API server is reached.
 	Config *rest.Config

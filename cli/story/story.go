@@ -32,7 +32,7 @@ type Run struct {
 	// Status is that of the workflow in Temporal.
 	Status string `json:"status"`
 	// Result is how the disruption ended: Passed, Failed, Aborted, Inconclusive or
-	// Rejected; empty for a workflow without a result, such as one that was terminated.
+	// Rejected; empty for a workflow without a result, such as a terminated one.
 	Result view.Outcome `json:"result,omitempty"`
 	Tone   view.Tone    `json:"-"`
 	// Why explains the result, and Ending is the reason of the end, such as expired.

@@ -57,7 +57,7 @@ func Index(indexer client.FieldIndexer, chaosNamespace string) error {
 	})
 }
 
-// IsChaosPod is true for a pod that injects, not for one that cleans up.
+// IsChaosPod is true for a pod that injects, and false for a cleaner.
 func IsChaosPod(pod client.Object, chaosNamespace string) bool {
 	labels := pod.GetLabels()
 	return pod.GetNamespace() == chaosNamespace && labels[v1beta1.LabelDisruptionUID] != "" && labels[v1beta1.LabelCleaner] == ""

@@ -55,8 +55,8 @@ func (t *sentState) wait(now time.Time) time.Duration {
 	return max(between-now.Sub(t.readAt), t.pause-now.Sub(t.at), t.owed(now)-burst*spareGap)
 }
 
-// gather is how long it is too early to send a change. While targets come and go, one that
-// is lost and the one in its place are sent together.
+// gather is how long it is too early to send a change. While targets come and go, a lost
+// target and its replacement are sent together.
 func (t *sentState) gather(now time.Time) time.Duration {
 	if t.lostAt.IsZero() || now.Sub(t.lostAt) >= churnMemory {
 		return 0

@@ -132,7 +132,7 @@ func (r *reconciler) Reconcile(ctx context.Context, ref v1beta1.DisruptionRef) (
 }
 
 // end signals the workflow that its Disruption is gone. If none runs but chaos pods are
-// left, it starts one that only cleans up.
+// left, it starts a workflow that only cleans up.
 func (r *reconciler) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	err := r.workflows.End(ctx, ref, "")
 	if !errors.Is(err, start.ErrNotRunning) {

@@ -72,7 +72,7 @@ func (t *Target) SameNetns(renewed *Target) bool {
 	})
 }
 
-// CameBack is true if a container replaces one that was away.
+// CameBack is true if a container replaces a missing one.
 func (t *Target) CameBack() bool {
 	return slices.ContainsFunc(t.Away, func(c Container) bool {
 		_, err := c.successor(t.ProcDir())

@@ -41,7 +41,7 @@ func options(ref v1beta1.DisruptionRef) client.StartWorkflowOptions {
 		TaskQueue:                contract.TaskQueue,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
-		// Without this option a completed workflow looks like one that was started.
+		// Without this option a completed workflow looks newly started.
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}
 }

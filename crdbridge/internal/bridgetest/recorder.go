@@ -235,7 +235,7 @@ func (r *Recorder) Signals(d *v1beta1.Disruption, name string) []Signal {
 	return found
 }
 
-// LastObservation is the last one that the workflow of d received; zero if none was.
+// LastObservation is the last observation that the workflow of d received, or zero.
 func (r *Recorder) LastObservation(d *v1beta1.Disruption) contract.Observation {
 	all := r.Signals(d, contract.SignalObserved)
 	if len(all) == 0 {
