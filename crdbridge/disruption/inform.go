@@ -88,8 +88,11 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	}
 	t.readTook = time.Since(began)
 	if o.Hash == t.hash {
-		t.readAt, t.changedAt = time.Now(), time.Time{}
-		return wait, nil
+		due, until := t.repeats(countsOthers(d, o), time.Now())
+		if !due {
+			t.readAt, t.changedAt = time.Now(), time.Time{}
+			return min(wait, until), nil
+		}
 	}
 	if young := t.gather(time.Now()); young > 0 {
 		t.readAt = time.Now()

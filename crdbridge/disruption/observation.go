@@ -133,8 +133,16 @@ func shardsOf(changes []string, pods []corev1.Pod) []int {
 func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 	s := d.Status
 	return o.Ended == 0 && o.TargetsLost == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
-		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount &&
-		(d.Spec.StaticTargeting || o.Candidates == s.SelectedTargetsCount+s.IgnoredTargetsCount)
+		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount && !countsOthers(d, o)
+}
+
+// countsOthers is true when status counts fewer or more matching targets than there are
+// candidates. It is false where candidates do not count.
+func countsOthers(d *v1beta1.Disruption, o contract.Observation) bool {
+	if d.Spec.StaticTargeting || d.Ending() {
+		return false
+	}
+	return o.Candidates != d.Status.SelectedTargetsCount+d.Status.IgnoredTargetsCount
 }
 
 // podTargets are the pods of a namespace as targets of d. A pod on a node that is not ready

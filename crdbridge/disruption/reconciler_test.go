@@ -164,6 +164,22 @@ func TestALostTargetIsReportedAtOnce(t *testing.T) {
 	})
 }
 
+// Two pods matched once more for a moment, between two observations, and the workflow chose
+// among four. The caches then show what they showed before.
+func TestAChoiceBetweenTwoObservationsIsNotKept(t *testing.T) {
+	b := newBridge(t).start()
+	b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("held")
+	b.Informed(d)
+	b.Chose(d, 1, 0)
+	b.Quiet()
+	before := len(b.Temporal.Signals(d, contract.SignalObserved))
+	b.Chose(d, 1, 3)
+	bridgetest.Eventually(t, statusLate+bridgetest.Soon, "the workflow is informed again", func() bool {
+		return len(b.Temporal.Signals(d, contract.SignalObserved)) == before+1
+	})
+}
+
 func TestNodesAreWatchedForDisruptionsOfNodes(t *testing.T) {
 	b := newBridge(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-", Labels: map[string]string{"app": "shop"}}}

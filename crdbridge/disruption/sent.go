@@ -33,6 +33,29 @@ type sentState struct {
 	// missingSince is when unlisted chaos pods were first found missing; zero if
 	// none are.
 	missingSince time.Time
+	// differsSince is when status was first found to count other targets than the last
+	// observation; zero if it counts the same. repeated is true once that was sent again.
+	differsSince time.Time
+	repeated     bool
+}
+
+// repeats is true once status has counted other targets than the last observation for as
+// long as it may be late. Targets then left and came back between two observations, and the
+// workflow chose while they were away. It is sent the same observation again, once. Until
+// then wait is the time that remains.
+func (t *sentState) repeats(differs bool, now time.Time) (due bool, wait time.Duration) {
+	if !differs {
+		t.differsSince, t.repeated = time.Time{}, false
+	}
+	if !differs || t.repeated {
+		return false, recheck
+	}
+	if t.differsSince.IsZero() {
+		t.differsSince = now
+	}
+	left := statusLate - now.Sub(t.differsSince)
+	t.repeated = left <= 0
+	return t.repeated, max(left, 0)
 }
 
 // misses is sure once chaos pods have been missing for so long that the count in status is
@@ -78,6 +101,9 @@ func (t *sentState) sent(hash string, now time.Time, longest time.Duration) {
 		t.pause = gap
 	}
 	t.debt = t.owed(now) + spareGap
+	if hash != t.hash {
+		t.differsSince, t.repeated = time.Time{}, false
+	}
 	t.hash, t.at, t.changedAt = hash, now, time.Time{}
 }
 

@@ -138,6 +138,34 @@ func TestAShortageIsSureOnceStatusHadItsTime(t *testing.T) {
 	}
 }
 
+// A workflow that chose while targets were away is sent the same observation once more, and
+// the next such state once more as well.
+func TestAnObservationThatStatusContradictsIsSentAgainOnce(t *testing.T) {
+	now := time.Now()
+	var state sentState
+	for _, step := range []struct {
+		after   time.Duration
+		differs bool
+		due     bool
+		wait    time.Duration
+	}{
+		{0, false, false, recheck},
+		{time.Second, true, false, statusLate},
+		{2 * time.Second, false, false, recheck}, // status was only late
+		{3 * time.Second, true, false, statusLate},
+		{5 * time.Second, true, false, statusLate - 2*time.Second},
+		{3*time.Second + statusLate, true, true, 0},
+		{time.Minute, true, false, recheck},
+		{2 * time.Minute, false, false, recheck},
+		{3 * time.Minute, true, false, statusLate},
+	} {
+		due, wait := state.repeats(step.differs, now.Add(step.after))
+		if due != step.due || wait != step.wait {
+			t.Errorf("after %s, differing %t: %t, %s; want %t, %s", step.after, step.differs, due, wait, step.due, step.wait)
+		}
+	}
+}
+
 // A reconcile that is too early to read the caches, or that finds no change, must not
 // report that Temporal is reached while it is away.
 func TestAfterAFailedCallTheNextLookAsksTemporal(t *testing.T) {
