@@ -1,6 +1,7 @@
-// Package create is squall create: it makes a manifest from answers. The questions are the fields of the fault's
-// sample, in its order and with its values proposed. The schema has their meaning, so a new
-// fault has its questions without more code. The drafts ask nothing; the command does.
+// Package create is squall create: it makes a manifest from answers. The questions are the
+// fields of the fault's sample, in its order and with its values proposed. The schema has
+// their meaning, so a new fault has its questions without more code. The drafts ask nothing;
+// the command does.
 package create
 
 import (
