@@ -8,22 +8,25 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 )
 
 // failedOn starts a disruption of one target whose injector failed to clean.
-func (c *cluster) failedOn() (Ref, corev1.Pod) {
+func (c *testCluster) failedOn() (v1beta1.DisruptionRef, corev1.Pod) {
 	c.Helper()
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
@@ -33,7 +36,7 @@ func (c *cluster) failedOn() (Ref, corev1.Pod) {
 }
 
 // cleanerEnds waits in the background for a cleaner, and writes how it ended.
-func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
+func (c *testCluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
 	c.Helper()
 	ended := false
 	c.OnPods(v1beta1.LabelCleaner, func(pods []*corev1.Pod) {
@@ -49,15 +52,15 @@ func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state co
 	})
 }
 
-func in(ref Ref, retry ...string) CleanInput {
-	return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: time.Minute}
+func in(ref v1beta1.DisruptionRef, retry ...string) CleanInput {
+	return CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Retry: retry, Patience: time.Minute}
 }
 
 // An installation can set a priority class for all pods that Squall runs on nodes, so that
 // a node evicts and kills them last. The API server has this class by default.
 func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
 	const class, critical = "system-node-critical", 2000001000
-	has := func(c *cluster, what string, pod *corev1.Pod) {
+	has := func(c *testCluster, what string, pod *corev1.Pod) {
 		c.Helper()
 		if pod.Spec.PriorityClassName != class || pod.Spec.Priority == nil || *pod.Spec.Priority != critical {
 			c.Errorf("%s has priority class %q, which is %v; want %s", what, pod.Spec.PriorityClassName, pod.Spec.Priority, class)
@@ -116,7 +119,7 @@ func TestAllChaosPodsAreCleanedInPages(t *testing.T) {
 		return server.RoundTrip(r)
 	})
 	all := in(ref, "*")
-	all.Shard.Number = AllShards
+	all.Shard.Number = chaospod.AllShards
 	if cleaned := do[CleanResult](c, c.CleanChaosPods, all); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 		t.Errorf("left %+v", cleaned)
 	}
@@ -294,6 +297,77 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 	})
 }
 
+// A full node is temporary: a cleaner that its kubelet rejects has not failed.
+func TestARejectedCleanerWaitsForRoom(t *testing.T) {
+	rejected := func(c *testCluster, cleaner *corev1.Pod, reason string) {
+		pod := cleaner.DeepCopy()
+		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "Pod was rejected: Node didn't have enough resource: pods"}
+		if _, err := c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}); err != nil && c.Context().Err() == nil {
+			c.Errorf("the kubelet cannot reject cleaner %s: %v", pod.Name, err)
+		}
+	}
+	// full makes a kubelet that rejects the first cleaners and runs the next one.
+	full := func(c *testCluster, times int) (made *atomic.Int32) {
+		seen, made := map[types.UID]bool{}, &atomic.Int32{}
+		c.OnPods(v1beta1.LabelCleaner, func(pods []*corev1.Pod) {
+			for _, pod := range pods {
+				switch {
+				case seen[pod.UID]:
+					continue
+				case len(seen) < times:
+					rejected(c, pod, "OutOfpods")
+				default:
+					if err := c.Exits(pod, corev1.PodSucceeded, apicluster.Exited(0, "Completed", "")); err != nil && c.Context().Err() == nil {
+						c.Errorf("the kubelet cannot end cleaner %s: %v", pod.Name, err)
+					}
+				}
+				seen[pod.UID] = true
+				made.Add(1)
+			}
+		})
+		return made
+	}
+	t.Run("room comes back: the same cleaning creates another cleaner", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		full(c, 2)
+		if left := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); left.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
+			t.Errorf("left %+v, want it cleaned by the third cleaner", left)
+		}
+		c.wantEvent("CleanerWaits", "the cleaner waits for room on node "+failed.Spec.NodeName, "OutOfpods")
+		if shown := meta.FindStatusCondition(c.Get(ref).Status.Conditions, v1beta1.ConditionCleaned); shown != nil {
+			t.Errorf("condition Cleaned = %+v, want none: no cleaner waits any more", shown)
+		}
+	})
+	t.Run("no room while the patience lasts: one failed attempt, whatever the number of rejections", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		made := full(c, 100)
+		short := in(ref, "*")
+		short.Patience = 7 * time.Second
+		cleaned := do[CleanResult](c, c.CleanChaosPods, short)
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "the cleaner waits for room on node "+failed.Spec.NodeName) {
+			t.Errorf("cleaned = %+v, want the node and the reason", cleaned)
+		}
+		c.WantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionFalse, "the cleaner waits for room on node "+failed.Spec.NodeName)
+		if n := made.Load(); n < 2 || n > 3 {
+			t.Errorf("%d cleaners were created in 7 s, want 2 or 3: the pauses grow", n)
+		}
+	})
+}
+
+func TestRoomPause(t *testing.T) {
+	var got []time.Duration
+	for times := range 6 {
+		got = append(got, roomPause(times+1)/time.Second)
+	}
+	if want := []time.Duration{4, 8, 16, 30, 30, 30}; !slices.Equal(got, want) {
+		t.Errorf("roomPause() = %d s, want %d s", got, want)
+	}
+}
+
 // The journal of the other fault type belongs to a running injector: a cleaner that tries
 // to clean that one too cannot succeed.
 func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
@@ -311,7 +385,7 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	}
 	found := make(chan *corev1.Pod, 1)
 	c.cleanerEnds(dead, corev1.PodSucceeded, apicluster.Exited(0, "Completed", `{"cleaned":["x"],"audited":true,"left":[]}`), found)
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: time.Minute})
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: time.Minute})
 	args := strings.Join((<-found).Spec.Containers[0].Args, " ")
 	if !strings.HasSuffix(args, " --kind network-disruption") || strings.Count(args, "--kind") != 1 {
 		t.Errorf("the cleaner runs %s, want only what died cleaned", args)
@@ -322,7 +396,7 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	}
 	c.wantEvent("Healed", dead.Name)
 	// rule 18
-	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 {
+	if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 {
 		t.Errorf("selection = %+v, want the same target, and nothing injected anew", again)
 	}
 }
@@ -361,7 +435,7 @@ func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
 				return nil, nil
 			})
 			// so that the others are cleaned after it
-			c.Parallel = 1
+			c.Activities.Parallel = 1
 			value, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref, "*"))
 			if test.wrong != (err != nil) {
 				t.Fatalf("error = %v, want one: %t", err, test.wrong)
