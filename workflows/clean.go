@@ -10,6 +10,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // clean cleans up all targets, concludes the disruption and finalizes it. false means
@@ -79,7 +80,7 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer s.reported.Done()
 		if d.Ending == v1beta1.EndingDeleted && d.Rounds == 0 { // its object shows the deletion
-			_, _ = awaitFor(ctx, cleaningStatusDelay, "show in status that the clean-up runs", func() bool { return s.over || s.slow })
+			_, _ = flow.AwaitFor(ctx, cleaningStatusDelay, "show in status that the clean-up runs", func() bool { return s.over || s.slow })
 		}
 		if !s.over {
 			d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
@@ -92,11 +93,11 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 // injection has not answered that.
 func (d *disruption) readInjected(ctx workflow.Context) {
 	if d.Injected || d.Shards == 0 || d.Plan.CleanOnly != "" || d.waits() ||
-		workflow.GetVersion(ctx, changeInjectedRead, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		!flow.HasChange(ctx, changeInjectedRead) {
 		return
 	}
 	var injected bool
-	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "read whether all targets were injected"), a.WasInjected, d.ref, &injected); err != nil {
+	if err := d.executeLocalFirst(ctx, flow.RequiredOptions(ctx, "read whether all targets were injected"), a.WasInjected, d.ref, &injected); err != nil {
 		workflow.GetLogger(ctx).Warn("it is not known whether all targets were injected", "error", err)
 		return
 	}
@@ -111,8 +112,8 @@ func (d *disruption) conclude(ctx workflow.Context) {
 	}
 	var verified activities.VerifyResult
 	in := activities.VerifyInput{Disruption: d.ref, Nodes: d.UnverifiedNodes, Released: d.ReleasedPods > 0}
-	if err := workflow.ExecuteActivity(searchOptions(ctx, "search nodes for what may be left"), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
-		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", number(len(d.UnverifiedNodes), "node"), cause(err))}
+	if err := workflow.ExecuteActivity(flow.SearchOptions(ctx, "search nodes for what may be left"), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
+		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", flow.Number(len(d.UnverifiedNodes), "node"), flow.Cause(err))}
 	}
 	d.NotVerified = verified.Left
 }
@@ -125,8 +126,8 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 		Effects: d.Effects, SteadyState: d.verdict(ctx), Operated: d.operates(), NotInService: d.Operations.NotInService, NotEnded: d.Operations.NotEnded,
 	}
 	var left int
-	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "verify that nothing is left and remove the finalizer"), a.Finish, in, &left); err != nil {
-		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the finalizer of the Disruption could not be removed: " + cause(err)}}
+	if err := d.executeLocalFirst(ctx, flow.RequiredOptions(ctx, "verify that nothing is left and remove the finalizer"), a.Finish, in, &left); err != nil {
+		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the finalizer of the Disruption could not be removed: " + flow.Cause(err)}}
 		d.Remaining = 1
 		return false
 	}
@@ -183,7 +184,7 @@ func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *con
 			all.Left = merge(without(all.Left, before.Left), cleaned.Left)
 			d.UnverifiedNodes = slices.Compact(slices.Sorted(slices.Values(append(d.UnverifiedNodes, cleaned.UnverifiedNodes...))))
 			d.Effects = append(d.Effects, cleaned.Effects...)
-			d.Effects = d.Effects[:min(len(d.Effects), maxNamed)]
+			d.Effects = d.Effects[:min(len(d.Effects), flow.MaxNamed)]
 			lost += cleaned.Lost
 			before, in = cleaned, onceMore(in, cleaned.Left)
 		}
@@ -214,7 +215,7 @@ type roundPart struct {
 // shards, so that the round comes to its end.
 func (p *roundPart) may(ctx workflow.Context, number int) bool {
 	if p.cleaned >= shardsPerRun && workflow.GetInfo(ctx).GetContinueAsNewSuggested() &&
-		workflow.GetVersion(ctx, changeRoundInParts, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		flow.HasChange(ctx, changeRoundInParts) {
 		p.rest = append(p.rest, number)
 		return false
 	}
@@ -259,7 +260,7 @@ func (d *disruption) namedShards(ctx workflow.Context, shards []int, seen *contr
 }
 
 func (d *disruption) names(ctx workflow.Context, seen *contract.Observation, shard int) bool {
-	return seen.Names(shard) || workflow.GetVersion(ctx, changeNamedShards, workflow.DefaultVersion, 1) == workflow.DefaultVersion
+	return seen.Names(shard) || !flow.HasChange(ctx, changeNamedShards)
 }
 
 // cleanShard cleans one shard. While the API server does not answer, it keeps trying: no
@@ -287,7 +288,7 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 		}
 	}
 	return activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
-		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: activities.Failed, Why: cause(err),
+		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: activities.Failed, Why: flow.Cause(err),
 	}}}
 }
 
@@ -319,7 +320,7 @@ func (d *disruption) awaitMoreEnded(ctx workflow.Context, number int, seen **con
 		}
 		more := d.Observed.MoreEnded(*seen) && d.names(ctx, d.Observed, number)
 		*seen = d.Observed
-		if more && workflow.GetVersion(ctx, changeEndedMeanwhile, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		if more && flow.HasChange(ctx, changeEndedMeanwhile) {
 			*busy++
 			return true
 		}
@@ -391,5 +392,5 @@ func merge(a, b []activities.LeftPod) []activities.LeftPod {
 		}
 	}
 	all := append(failed, waiting...)
-	return all[:min(len(all), maxNamed)]
+	return all[:min(len(all), flow.MaxNamed)]
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // run names the activities of a run of a cron; it is never called.
@@ -39,7 +40,7 @@ func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
 	}
 	at = at.UTC().Truncate(time.Second)
 	var r CronRun
-	err := workflow.ExecuteActivity(requiredOptions(ctx, "begin the run of "+at.Format(time.RFC3339)), run.BeginRun,
+	err := workflow.ExecuteActivity(flow.RequiredOptions(ctx, "begin the run of "+at.Format(time.RFC3339)), run.BeginRun,
 		crons.BeginInput{Cron: in.Cron, ScheduledAt: at, Release: in.Release}).Get(ctx, &r.Begun)
 	if err != nil {
 		return r, err

@@ -13,6 +13,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // Input is contract.Input, and the state that a run passes to the next one.
@@ -60,7 +61,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 		return nil // carried over from an earlier run
 	}
 	var plan activities.Plan
-	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "read the spec and keep it"), a.Prepare, d.ref, &plan); err != nil {
+	if err := d.executeLocalFirst(ctx, flow.RequiredOptions(ctx, "read the spec and keep it"), a.Prepare, d.ref, &plan); err != nil {
 		return err
 	}
 	d.Plan = &plan
@@ -304,7 +305,7 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 // churns is true of a disruption whose targets come and go.
 func (d *disruption) churns(ctx workflow.Context) bool {
 	return d.Injected && !d.Plan.Static && d.Runs >= churnRuns && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector &&
-		workflow.GetVersion(ctx, changeChurnTogether, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+		flow.HasChange(ctx, changeChurnTogether)
 }
 
 // lingering is true while a watch follows later choices of targets.
@@ -342,7 +343,7 @@ func (d *disruption) awaitEffects(ctx workflow.Context) {
 // hold waits for an observation, a decision or the time of the next automatic attempt.
 // Meanwhile nothing is written, and the history has no event but the timer.
 func (d *disruption) hold(ctx workflow.Context) {
-	called, err := awaitFor(ctx, d.holdDelay(ctx), "look again even if nothing was observed",
+	called, err := flow.AwaitFor(ctx, d.holdDelay(ctx), "look again even if nothing was observed",
 		func() bool { return d.Observed != nil || len(d.Decided) > 0 })
 	if err != nil {
 		return // the disruption ends: the caller checks ctx

@@ -12,6 +12,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // signals are the channels of the workflow's signals.
@@ -60,38 +61,18 @@ func (s signals) waiting() bool { return s.observed.Len()+s.end.Len()+s.resume.L
 
 // drain handles all signals that have arrived and were not received yet.
 func (s signals) drain(ctx workflow.Context, d *disruption) {
-	each(s.observed, d.observe)
-	each(s.end, func(end any) {
-		why := cmp.Or(reasonOf(end), v1beta1.EndingDeleted)
+	flow.Each(s.observed, d.observe)
+	flow.Each(s.end, func(end any) {
+		why := cmp.Or(flow.ReasonOf(end), v1beta1.EndingDeleted)
 		d.SkipRecovery = d.SkipRecovery || endsAtOnce(why)
 		d.end(why)
 	})
-	each(s.probe, func(transition contract.ProbeTransition) { d.receive(ctx, transition) })
-	each(s.resume, func(r contract.Resume) {
+	flow.Each(s.probe, func(transition contract.ProbeTransition) { d.receive(ctx, transition) })
+	flow.Each(s.resume, func(r contract.Resume) {
 		if err := d.receiveResume(ctx, r); err != nil {
 			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
 		}
 	})
-}
-
-// each handles all messages that wait in a channel. The SDK drops a message
-// that is not a T, and logs it.
-func each[T any](c workflow.ReceiveChannel, handle func(T)) {
-	for {
-		var message T
-		if !c.ReceiveAsync(&message) {
-			return
-		}
-		handle(message)
-	}
-}
-
-// reasonOf is the reason in a contract.End, empty if there is none. Any other argument
-// ends the disruption as well: a person who sends "end" by hand may get it wrong.
-func reasonOf(end any) string {
-	fields, _ := end.(map[string]any)
-	reason, _ := fields["reason"].(string)
-	return reason
 }
 
 // observe keeps the newest observation. It adds from an earlier one that the spec changed

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // notifier names the activities that notify people; it is never called.
@@ -87,7 +88,7 @@ func deliver(ctx workflow.Context, in notify.Delivery) (why string) {
 	options := workflow.ActivityOptions{
 		ScheduleToCloseTimeout: notificationPatience,
 		StartToCloseTimeout:    time.Minute,
-		HeartbeatTimeout:       heartbeat,
+		HeartbeatTimeout:       flow.Heartbeat,
 		RetryPolicy:            &notificationRetries,
 		Summary:                shown("notify " + in.To.String()),
 	}
@@ -95,8 +96,8 @@ func deliver(ctx workflow.Context, in notify.Delivery) (why string) {
 	if err == nil {
 		return ""
 	}
-	why = cause(err)
-	options.ScheduleToCloseTimeout, options.RetryPolicy, options.Summary = time.Hour, &retries, shown("record that "+in.To.String()+" cannot be notified")
+	why = flow.Cause(err)
+	options.ScheduleToCloseTimeout, options.RetryPolicy, options.Summary = time.Hour, flow.Retries(), shown("record that "+in.To.String()+" cannot be notified")
 	given := notify.Undelivered{Delivery: in, Why: why}
 	if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), notifier.GiveUpNotification, given).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("no event records that a notification was given up", "id", in.Notification.ID, "error", err)
@@ -180,7 +181,7 @@ func (d *disruption) notifyPlan(ctx workflow.Context) {
 	case d.Plan.Rejected != "":
 		d.notify(ctx, v1beta1.NotificationError, reasonRejected, "Nothing is injected: "+d.Plan.Rejected)
 	case d.Plan.CleanOnly == "":
-		d.notify(ctx, v1beta1.NotificationInfo, reasonBegan, fmt.Sprintf("Targets are chosen from %s on; it ends at %s.", clock(d.Plan.CreateAt), clock(d.Plan.ExpireAt)))
+		d.notify(ctx, v1beta1.NotificationInfo, reasonBegan, fmt.Sprintf("Targets are chosen from %s on; it ends at %s.", flow.Clock(d.Plan.CreateAt), flow.Clock(d.Plan.ExpireAt)))
 	}
 }
 
@@ -214,7 +215,7 @@ func (d *disruption) notifyStuck(ctx workflow.Context) {
 	}
 	first := d.Left[0]
 	d.notify(ctx, v1beta1.NotificationError, reasonStuck, fmt.Sprintf("Not clean: %s, such as %s of target %s on node %s: %s. %s.",
-		number(d.Remaining, "chaos pod"), first.Pod, first.Target, first.Node, first.Why, advice(d.ref)))
+		flow.Number(d.Remaining, "chaos pod"), first.Pod, first.Target, first.Node, first.Why, advice(d.ref)))
 }
 
 // notifyResume notifies of a person's decision.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // A disruption that participates in operations requests an operation on each of its
@@ -108,8 +109,8 @@ func (d *disruption) returnTargets(ctx workflow.Context) {
 		skip := d.skipsRecovery()
 		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, SkipRecovery: skip}
 		var ended activities.EndOperationsResult
-		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "end the operations on the targets"), a.EndOperations, in, &ended); err != nil {
-			d.Operations.NotInService = []string{cause(err)}
+		if err := d.executeLocalFirst(ctx, flow.RequiredOptions(ctx, "end the operations on the targets"), a.EndOperations, in, &ended); err != nil {
+			d.Operations.NotInService = []string{flow.Cause(err)}
 			return
 		}
 		d.Operations.NotInService = ended.Pods
@@ -124,7 +125,7 @@ func (d *disruption) returnTargets(ctx workflow.Context) {
 			wait = min(wait, askAgainPeriod)
 		}
 		d.showReturn(ctx)
-		_, _ = awaitFor(ctx, wait, "wait until the targets are in service again",
+		_, _ = flow.AwaitFor(ctx, wait, "wait until the targets are in service again",
 			func() bool { return d.Observed != nil && !in.Over || !skip && d.skipsRecovery() })
 	}
 }
@@ -136,7 +137,7 @@ func (d *disruption) showReturn(ctx workflow.Context) {
 	if d.Operations.Shown || d.Ending != v1beta1.EndingDeleted || d.Rounds > 0 {
 		return
 	}
-	if workflow.GetVersion(ctx, changeReturnShown, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !flow.HasChange(ctx, changeReturnShown) {
 		return
 	}
 	d.Operations.Shown = true

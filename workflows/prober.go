@@ -9,6 +9,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -123,7 +124,7 @@ func (p *prober) beatAt(session int, theirs, lastAlive time.Time) time.Time {
 func (p *prober) miss(ctx workflow.Context, session int, over workflow.Future, until time.Time) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		reported := func() bool { return p.course.LastSession >= session || over.IsReady() }
-		known, err := awaitFor(ctx, max(until.Sub(workflow.Now(ctx)), 0), "wait for a prober of the steady state", reported)
+		known, err := flow.AwaitFor(ctx, max(until.Sub(workflow.Now(ctx)), 0), "wait for a prober of the steady state", reported)
 		if err == nil && !known && p.course.Phase == v1beta1.ProbeDuring {
 			p.missed = true
 			p.course.ProberLost(p.spec)

@@ -13,6 +13,7 @@ import (
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -54,7 +55,7 @@ func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, 
 	if err := s.listen(ctx, free); err != nil {
 		return ScenarioResult{}, err
 	}
-	if err := workflow.ExecuteActivity(requiredOptions(free, "read the plan and judge it"), play.ReadScenario, in).Get(free, &s.plan); err != nil {
+	if err := workflow.ExecuteActivity(flow.RequiredOptions(free, "read the plan and judge it"), play.ReadScenario, in).Get(free, &s.plan); err != nil {
 		return ScenarioResult{}, err
 	}
 	if s.plan.Gone != "" {
@@ -131,7 +132,7 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 	}
 	var begun scenarios.BegunStep
 	in := scenarios.BeginStepInput{Scenario: s.ref, Generation: s.plan.Generation, Step: i, Known: at.Disruptions, Stopped: s.ended}
-	if err := workflow.ExecuteActivity(requiredOptions(ctx, "begin step "+at.Name), play.BeginStep, in).Get(ctx, &begun); err != nil {
+	if err := workflow.ExecuteActivity(flow.RequiredOptions(ctx, "begin step "+at.Name), play.BeginStep, in).Get(ctx, &begun); err != nil {
 		return err
 	}
 	at.Disruptions = begun.Runs
@@ -149,7 +150,7 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 			}
 		}
 		s.runsChanged = false
-		looks := requiredOptions(ctx, "see which disruptions of "+at.Name+" are over")
+		looks := flow.RequiredOptions(ctx, "see which disruptions of "+at.Name+" are over")
 		if err := workflow.ExecuteActivity(looks, play.SeeRuns, scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, &at.Disruptions); err != nil {
 			return err
 		}
@@ -168,18 +169,18 @@ func (s *steps) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStatus) er
 	if err := s.enter(ctx, at, v1beta1.ScenarioStopping, "Its disruptions are deleted: "+s.stopped+"."); err != nil {
 		return err
 	}
-	return workflow.ExecuteActivity(requiredOptions(ctx, "delete the disruptions of "+at.Name), play.EndRuns,
+	return workflow.ExecuteActivity(flow.RequiredOptions(ctx, "delete the disruptions of "+at.Name), play.EndRuns,
 		scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, nil)
 }
 
 // wait waits for a time that counts from when the step began.
 func (s *steps) wait(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
 	until := at.StartedAt.Add(step.Wait)
-	if err := s.enter(ctx, at, v1beta1.ScenarioWaiting, "Waits until "+clock(until)+"."); err != nil {
+	if err := s.enter(ctx, at, v1beta1.ScenarioWaiting, "Waits until "+flow.Clock(until)+"."); err != nil {
 		return err
 	}
 	if left := until.Sub(workflow.Now(ctx)); left > 0 {
-		_, err := awaitFor(ctx, left, "the wait of step "+step.Name, func() bool { return s.ended })
+		_, err := flow.AwaitFor(ctx, left, "the wait of step "+step.Name, func() bool { return s.ended })
 		return err
 	}
 	return nil
@@ -279,7 +280,7 @@ func (s *steps) report(ctx workflow.Context) error {
 	}
 	workflow.SetCurrentDetails(ctx, s.details())
 	in := scenarios.ReportInput{Scenario: s.ref, Status: *s.status.DeepCopy()}
-	return workflow.ExecuteActivity(requiredOptions(ctx, "write status: "+string(s.status.Phase)), play.ReportScenario, in).Get(ctx, nil)
+	return workflow.ExecuteActivity(flow.RequiredOptions(ctx, "write status: "+string(s.status.Phase)), play.ReportScenario, in).Get(ctx, nil)
 }
 
 // listen handles signals and updates for as long as the workflow runs.
@@ -294,14 +295,14 @@ func (s *steps) listen(ctx, free workflow.Context) error {
 		Description: "Sent by who asks the probes: what changed."})
 	workflow.Go(free, func(ctx workflow.Context) {
 		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len()+probe.Len() > 0 }) == nil {
-			each(settled, func(any) { s.runsChanged = true })
-			each(end, func(end any) { s.end(cmp.Or(reasonOf(end), "the scenario was deleted or ended")) })
-			each(probe, func(transition contract.ProbeTransition) {
+			flow.Each(settled, func(any) { s.runsChanged = true })
+			flow.Each(end, func(end any) { s.end(cmp.Or(flow.ReasonOf(end), "the scenario was deleted or ended")) })
+			flow.Each(probe, func(transition contract.ProbeTransition) {
 				if s.prober != nil {
 					s.prober.receive(ctx, transition)
 				}
 			})
-			each(approve, func(a contract.Approval) {
+			flow.Each(approve, func(a contract.Approval) {
 				if err := s.approve(a); err != nil {
 					workflow.GetLogger(ctx).Warn("approval refused", "error", err)
 				}
@@ -373,21 +374,21 @@ func now(ctx workflow.Context) metav1.Time {
 func (s *steps) details() string {
 	page := scenarioDetails(s.ref, s.status)
 	if s.prober != nil {
-		page += "\n" + strings.Join(probeList(s.prober.spec, s.prober.course, s.status.Phase.Over()), "\n")
+		page += "\n" + strings.Join(flow.ProbeList(s.prober.spec, s.prober.course, s.status.Phase.Over()), "\n")
 	}
 	return page
 }
 
 // scenarioDetails is the part of that page about the steps: markdown.
 func scenarioDetails(ref contract.ScenarioRef, status v1beta1.DisruptionScenarioStatus) string {
-	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", oneLine(status.Message), ""}
+	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", flow.OneLine(status.Message), ""}
 	if !status.Phase.Over() {
 		b = append(b, fmt.Sprintf("`kubectl -n %s describe discenario %s` shows all of it.", ref.Namespace, ref.Name), "")
 	}
 	for _, step := range status.Steps {
 		var runs []string
 		for _, run := range step.Disruptions {
-			runs = append(runs, oneLine(strings.TrimSpace(run.Name+" "+run.Ending)))
+			runs = append(runs, flow.OneLine(strings.TrimSpace(run.Name+" "+run.Ending)))
 		}
 		line := fmt.Sprintf("- **%s**: %s", step.Name, step.Phase)
 		if step.Verdict != "" {

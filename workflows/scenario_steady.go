@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -89,7 +90,7 @@ func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patie
 	asking, stop := workflow.WithCancel(ctx)
 	defer stop()
 	s.prober.ask(asking)
-	if _, err := awaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || s.skipsRecovery() }); err != nil {
+	if _, err := flow.AwaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || s.skipsRecovery() }); err != nil {
 		return false, err
 	}
 	reached = course.Reached(spec)

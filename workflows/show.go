@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -12,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/start"
-	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
 // showPhase shows a phase on the workflow's page. That adds no event to the history.
@@ -87,26 +86,7 @@ func probes(s State) []string {
 	if s.Plan == nil || s.Plan.SteadyState == nil || s.Steady == nil {
 		return nil
 	}
-	return probeList(*s.Plan.SteadyState, s.Steady, s.Phase.Over())
-}
-
-// probeList is a list because Temporal's web interface draws tables without space
-// between the columns.
-func probeList(spec v1beta1.SteadyState, course *steadystate.Course, over bool) []string {
-	b := []string{"", "### Steady state", "", course.Summary(spec, over), ""}
-	for _, row := range course.Table(spec) {
-		line := fmt.Sprintf("- **%s**: %s", row[0], row[1])
-		if row[5] != "" {
-			line += " (" + row[5] + ")"
-		}
-		for i, phase := range []v1beta1.ProbePhase{v1beta1.ProbeBefore, v1beta1.ProbeDuring, v1beta1.ProbeAfter} {
-			if finding := row[2+i]; finding != "" {
-				line += fmt.Sprintf("; %s: %s", phase, finding)
-			}
-		}
-		b = append(b, oneLine(line))
-	}
-	return b
+	return flow.ProbeList(*s.Plan.SteadyState, s.Steady, s.Phase.Over())
 }
 
 // origin is the line about the faults and the requester. A new run does not
@@ -172,25 +152,25 @@ func sentence(s State) string {
 	case s.Plan.Rejected != "":
 		return "Refused: " + s.Plan.Rejected
 	}
-	until := "until " + clock(s.Plan.ExpireAt)
+	until := "until " + flow.Clock(s.Plan.ExpireAt)
 	switch s.Phase {
 	case v1beta1.PhasePending:
 		if s.Plan.CleanOnly != "" {
 			return "Only the rest of it is cleaned up: " + s.Plan.CleanOnly + "."
 		}
-		return "Nothing is injected before " + clock(s.Plan.CreateAt) + "."
+		return "Nothing is injected before " + flow.Clock(s.Plan.CreateAt) + "."
 	case v1beta1.PhaseSelecting:
 		if s.Steady != nil {
-			return fmt.Sprintf("Holding back %s until the steady state is proven.", number(s.Targets, "target"))
+			return fmt.Sprintf("Holding back %s until the steady state is proven.", flow.Number(s.Targets, "target"))
 		}
 		return "Choosing targets. While none match it waits for some, " + until + "."
 	case v1beta1.PhaseInjecting:
 		if len(s.Operations.Asked) > 0 {
-			return fmt.Sprintf("Asking for %s, to be injected when they are given, and to be disrupted %s.", number(s.Targets, "target"), until)
+			return fmt.Sprintf("Asking for %s, to be injected when they are given, and to be disrupted %s.", flow.Number(s.Targets, "target"), until)
 		}
-		return fmt.Sprintf("Injecting %s, to be disrupted %s.", number(s.Targets, "target"), until)
+		return fmt.Sprintf("Injecting %s, to be disrupted %s.", flow.Number(s.Targets, "target"), until)
 	case v1beta1.PhaseHolding:
-		return fmt.Sprintf("Disrupting %s %s.", number(s.Targets, "target"), until)
+		return fmt.Sprintf("Disrupting %s %s.", flow.Number(s.Targets, "target"), until)
 	case v1beta1.PhaseCleaning:
 		if s.Steady != nil && s.Steady.Phase == v1beta1.ProbeAfter {
 			return "Nothing is left. Watching whether the steady state comes back: " + s.Ending + "."
@@ -198,24 +178,14 @@ func sentence(s State) string {
 		return "Cleaning up: " + s.Ending + "."
 	case v1beta1.PhaseStuck:
 		return fmt.Sprintf("**Not clean: %s.** Squall retries every %d minutes, and when the cluster changes.",
-			number(s.Remaining, "chaos pod"), int(retryPeriod.Minutes()))
+			flow.Number(s.Remaining, "chaos pod"), int(retryPeriod.Minutes()))
 	case v1beta1.PhaseFinished:
 		if s.ReleasedPods > 0 {
-			return fmt.Sprintf("Over. Ending: %s. Released by a person without being clean: %s.", s.Ending, number(s.ReleasedPods, "chaos pod"))
+			return fmt.Sprintf("Over. Ending: %s. Released by a person without being clean: %s.", s.Ending, flow.Number(s.ReleasedPods, "chaos pod"))
 		}
 		return "Over. Ending: " + s.Ending + ". Nothing is left."
 	}
 	return ""
-}
-
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-// number is how many there are of what noun names.
-func number(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // nameOf names a chaos pod, and its fault if there are several: the page is narrow.
@@ -225,9 +195,6 @@ func nameOf(pod activities.LeftPod, plan *activities.Plan) string {
 	}
 	return fmt.Sprintf("%s (%s)", pod.Pod, pod.Kind)
 }
-
-// oneLine makes text fit into an item of a list.
-func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // releaseExample is JSON for exactly these targets; the person adds by and reason.
 func releaseExample(left []activities.LeftPod) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -212,7 +213,7 @@ func (d *disruption) end(why string) {
 // fail ends a disruption that cannot continue, so that what is injected is cleaned.
 func (d *disruption) fail(ctx workflow.Context, err error) {
 	if ctx.Err() == nil && !temporal.IsCanceledError(err) {
-		d.end(v1beta1.EndingFailed + cause(err))
+		d.end(v1beta1.EndingFailed + flow.Cause(err))
 	}
 }
 
@@ -278,30 +279,6 @@ func inSlot(ctx workflow.Context, slots workflow.Semaphore, f func()) {
 	f()
 }
 
-// awaitFor waits until the condition holds or the time is over, and returns whether it
-// holds. It cancels its timer when it returns: a timer left behind would fire hours later
-// and add useless events to the history.
-func awaitFor(ctx workflow.Context, t time.Duration, summary string, condition func() bool) (holds bool, err error) {
-	ctx, cancel := workflow.WithCancel(ctx)
-	defer cancel()
-	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-		Timeout: t, TimerOptions: workflow.TimerOptions{Summary: summary},
-	}, condition)
-}
-
-// cause is the innermost message of an error, without Temporal's wrapping.
-func cause(err error) string {
-	var timeout *temporal.TimeoutError
-	if errors.As(err, &timeout) && timeout.Unwrap() != nil {
-		return cause(timeout.Unwrap())
-	}
-	var application *temporal.ApplicationError
-	if errors.As(err, &application) {
-		return application.Message()
-	}
-	return err.Error()
-}
-
 // errorType is the type of the application error in err, also of the last one before a
 // timeout; empty if there is none.
 func errorType(err error) string {
@@ -338,11 +315,11 @@ func (d *disruption) result(ctx workflow.Context) Result {
 	case d.waits():
 		r.Targets, r.Summary = 0, fmt.Sprintf("nothing was injected, ended (%s)", d.Ending)
 	case d.ReleasedPods > 0:
-		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", number(d.Targets, "target"), d.Ending, number(d.ReleasedPods, "chaos pod"))
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", flow.Number(d.Targets, "target"), d.Ending, flow.Number(d.ReleasedPods, "chaos pod"))
 	case len(d.NotVerified) > 0:
-		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); no chaos pod is left, but not every node is known to be clean", number(d.Targets, "target"), d.Ending)
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); no chaos pod is left, but not every node is known to be clean", flow.Number(d.Targets, "target"), d.Ending)
 	default:
-		r.Summary = fmt.Sprintf("%s disrupted, ended (%s), nothing is left", number(d.Targets, "target"), d.Ending)
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s), nothing is left", flow.Number(d.Targets, "target"), d.Ending)
 	}
 	if len(d.Operations.NotInService) > 0 {
 		r.Summary += ". Not in service: " + strings.Join(d.Operations.NotInService, "; ")

@@ -9,6 +9,7 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -59,7 +60,7 @@ func (d *disruption) passGate(ctx workflow.Context, chosen *activities.Selection
 		if d.newRunDue || left <= 0 || ctx.Err() != nil {
 			break
 		}
-		_, err := awaitFor(ctx, left, "the steady state: nothing is injected before the probes succeed",
+		_, err := flow.AwaitFor(ctx, left, "the steady state: nothing is injected before the probes succeed",
 			func() bool {
 				return d.gateOpen() || d.targetsLeft() || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 			})
@@ -274,7 +275,7 @@ func (d *disruption) awaitRecovery(ctx workflow.Context) {
 	asking, stop := workflow.WithCancel(ctx)
 	d.prober().ask(asking)
 	left := d.Steady.Began.Add(spec.RecoveryTimeout()).Sub(workflow.Now(ctx))
-	back, _ := awaitFor(ctx, max(left, 0), "the steady state: is it back?", func() bool { return d.Steady.Reached(spec) || d.skipsRecovery() })
+	back, _ := flow.AwaitFor(ctx, max(left, 0), "the steady state: is it back?", func() bool { return d.Steady.Reached(spec) || d.skipsRecovery() })
 	stop()
 	d.Steady.End(spec, !d.skipsRecovery())
 	d.showPhase(ctx, d.Phase)
@@ -292,7 +293,7 @@ func (d *disruption) awaitRecovery(ctx workflow.Context) {
 // once.
 func (d *disruption) awaitLastWord(ctx workflow.Context) {
 	if d.guarded() && d.asker != nil && d.asker.lastWord && !d.skipsRecovery() {
-		_, _ = awaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.asker.lastWord || d.skipsRecovery() })
+		_, _ = flow.AwaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.asker.lastWord || d.skipsRecovery() })
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // awaitDecision waits for the next automatic attempt, for a change in the cluster or for
@@ -25,10 +26,10 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 	} else {
 		d.publishPhase(ctx, v1beta1.PhaseCleaning)
 	}
-	if d.Observed != nil && workflow.GetVersion(ctx, changeSeenWhileReporting, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if d.Observed != nil && !flow.HasChange(ctx, changeSeenWhileReporting) {
 		d.Observed = nil
 	}
-	called, err := awaitFor(ctx, d.nextTryDelay(), "wait before the next clean-up",
+	called, err := flow.AwaitFor(ctx, d.nextTryDelay(), "wait before the next clean-up",
 		func() bool { return len(d.Decided) > 0 || d.Observed != nil })
 	if err != nil {
 		return // a disconnected context is not cancelled

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 const (
@@ -16,8 +17,6 @@ const (
 	nodePage = 200
 	// orphanPatience is how long a sweep waits for the workflows it has started.
 	orphanPatience = 2 * time.Minute
-	// maxNamed bounds what a result names; the log names all.
-	maxNamed = 50
 )
 
 // sweep names the activities of a sweep; it is never called.
@@ -44,7 +43,7 @@ type Swept struct {
 func Sweep(ctx workflow.Context) (Swept, error) {
 	var s Swept
 	var records orphans.SweptRecords
-	err := workflow.ExecuteActivity(searchOptions(ctx, "chaos pods and records"), sweep.SweepRecords, orphans.Patience{For: orphanPatience}).Get(ctx, &records)
+	err := workflow.ExecuteActivity(flow.SearchOptions(ctx, "chaos pods and records"), sweep.SweepRecords, orphans.Patience{For: orphanPatience}).Get(ctx, &records)
 	if err != nil {
 		return s, err
 	}
@@ -52,7 +51,7 @@ func Sweep(ctx workflow.Context) (Swept, error) {
 	for page := (orphans.NodePage{Size: nodePage}); ; {
 		var nodes orphans.SweptNodes
 		summary := fmt.Sprintf("nodes from %d on", s.Nodes+1)
-		if err := workflow.ExecuteActivity(searchOptions(ctx, summary), sweep.SweepNodes, page).Get(ctx, &nodes); err != nil {
+		if err := workflow.ExecuteActivity(flow.SearchOptions(ctx, summary), sweep.SweepNodes, page).Get(ctx, &nodes); err != nil {
 			return s, err
 		}
 		s.add(nodes)
@@ -77,18 +76,18 @@ func (s *Swept) add(page orphans.SweptNodes) {
 
 // someOf is as many as a result should name.
 func someOf(all, more []orphans.Orphan) []orphans.Orphan {
-	return append(all, more[:min(len(more), maxNamed-len(all))]...)
+	return append(all, more[:min(len(more), flow.MaxNamed-len(all))]...)
 }
 
 func (s *Swept) sentence() string {
 	found, cleaned := s.ChaosPods.Found+s.Records.Found+s.Marks.Found, s.ChaosPods.Cleaned+s.Records.Cleaned+s.Marks.Cleaned
 	left := s.ChaosPods.Left + s.Records.Left + s.Marks.Left
-	text := fmt.Sprintf("looked at %d of %s: ", s.Audited, number(s.Nodes, "node"))
+	text := fmt.Sprintf("looked at %d of %s: ", s.Audited, flow.Number(s.Nodes, "node"))
 	if found == 0 {
 		return text + "nothing is there that no disruption owns"
 	}
-	text += fmt.Sprintf("%s (%s, %s, %s on nodes), %d cleaned", number(found, "orphan"),
-		number(s.ChaosPods.Found, "chaos pod"), number(s.Records.Found, "record"), number(s.Marks.Found, "mark"), cleaned)
+	text += fmt.Sprintf("%s (%s, %s, %s on nodes), %d cleaned", flow.Number(found, "orphan"),
+		flow.Number(s.ChaosPods.Found, "chaos pod"), flow.Number(s.Records.Found, "record"), flow.Number(s.Marks.Found, "mark"), cleaned)
 	if left > 0 {
 		text += fmt.Sprintf(", %d left for the next sweep", left)
 	}
@@ -107,7 +106,7 @@ func sweepDetails(s Swept) string {
 		}
 		text += "\n### " + part.title + "\n\n"
 		for _, row := range part.rows {
-			text += "- " + oneLine(orphanItem(row)) + "\n"
+			text += "- " + flow.OneLine(orphanItem(row)) + "\n"
 		}
 	}
 	return text

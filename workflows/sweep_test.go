@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 // sweepWorld plays a cluster with so many pages of nodes.
@@ -54,9 +55,9 @@ func TestSweep(t *testing.T) {
 		if diff := cmp.Diff(want, s.Summary); diff != "" {
 			t.Errorf("summary (-want +got):\n%s", diff)
 		}
-		if len(s.Left) != maxNamed || len(s.Skipped) != 25 || len(s.Cleaned) != 25 {
+		if len(s.Left) != flow.MaxNamed || len(s.Skipped) != 25 || len(s.Cleaned) != 25 {
 			t.Errorf("names %d left, %d skipped, %d cleaned, want %d, 25 and 25: a history has room for so many",
-				len(s.Left), len(s.Skipped), len(s.Cleaned), maxNamed)
+				len(s.Left), len(s.Skipped), len(s.Cleaned), flow.MaxNamed)
 		}
 		if page := sweepDetails(s); !strings.Contains(page, "- node node-0, io.max: a|b\n") || !strings.Contains(page, "- node away") || !strings.Contains(page, "### Cleaned") {
 			t.Errorf("page a person reads:\n%s", page)

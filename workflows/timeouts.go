@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 )
 
 const (
@@ -56,35 +57,18 @@ const (
 	localTimeout = 8 * time.Second
 	// localTargetLimit is up to how many targets a local activity creates their chaos pods.
 	localTargetLimit = 20
-	// heartbeat is how long a worker may be silent before another one takes over its
-	// activity. The worker itself sends heartbeats for every activity.
-	heartbeat = 10 * time.Second
 )
 
 // cleanerPauses are the waits before the next attempt of a cleaner, by attempts so far.
 var cleanerPauses = [cleanerTries]time.Duration{0, 2 * time.Second, 10 * time.Second}
-
-// retries suit calls to an API server that may be away for a while.
-var retries = temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second}
-
-// requiredOptions are for a few API calls without which nothing can continue: they are
-// tried for as long as it takes.
-func requiredOptions(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 30 * time.Second,
-		HeartbeatTimeout:    heartbeat,
-		RetryPolicy:         &retries,
-		Summary:             summary,
-	})
-}
 
 // awaitRunOptions are for reading a run of a cron, again and again until it has ended.
 // The activity returns when the next read is due.
 func awaitRunOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Second,
-		HeartbeatTimeout:    heartbeat,
-		RetryPolicy:         &retries,
+		HeartbeatTimeout:    flow.Heartbeat,
+		RetryPolicy:         flow.Retries(),
 		Summary:             "wait until the run is over",
 	})
 }
@@ -105,8 +89,8 @@ func statusOptions(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 2 * time.Minute,
 		StartToCloseTimeout:    30 * time.Second,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
+		HeartbeatTimeout:       flow.Heartbeat,
+		RetryPolicy:            flow.Retries(),
 		Summary:                "show in status: " + string(phase),
 	})
 }
@@ -117,8 +101,8 @@ func interimOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 2 * time.Minute,
 		StartToCloseTimeout:    30 * time.Second,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
+		HeartbeatTimeout:       flow.Heartbeat,
+		RetryPolicy:            flow.Retries(),
 		WaitForCancellation:    true,
 		Summary:                summary,
 	})
@@ -131,8 +115,8 @@ func (d *disruption) creationOptions(ctx workflow.Context, summary string) workf
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
 		StartToCloseTimeout:    5 * time.Minute,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
+		HeartbeatTimeout:       flow.Heartbeat,
+		RetryPolicy:            flow.Retries(),
 		WaitForCancellation:    true,
 		Summary:                summary,
 	})
@@ -144,8 +128,8 @@ func (d *disruption) creationOptions(ctx workflow.Context, summary string) workf
 func (d *disruption) replacementOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
+		HeartbeatTimeout:       flow.Heartbeat,
+		RetryPolicy:            flow.Retries(),
 		WaitForCancellation:    true,
 		Summary:                "replace pods",
 	})
@@ -157,8 +141,8 @@ func (d *disruption) selectionOptions(ctx workflow.Context, summary string) work
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
 		StartToCloseTimeout:    time.Minute,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
+		HeartbeatTimeout:       flow.Heartbeat,
+		RetryPolicy:            flow.Retries(),
 		WaitForCancellation:    true,
 		Summary:                summary,
 	})
@@ -171,8 +155,8 @@ func (d *disruption) selectionOptions(ctx workflow.Context, summary string) work
 func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: d.remaining(ctx),
-		HeartbeatTimeout:    heartbeat,
-		RetryPolicy:         &retries,
+		HeartbeatTimeout:    flow.Heartbeat,
+		RetryPolicy:         flow.Retries(),
 		Summary:             summary,
 	})
 }
@@ -184,8 +168,8 @@ func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
 		TaskQueue:              contract.WatcherTaskQueue,
 		ScheduleToCloseTimeout: d.remaining(ctx),
 		StartToCloseTimeout:    time.Minute,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
+		HeartbeatTimeout:       flow.Heartbeat,
+		RetryPolicy:            flow.Retries(),
 		Summary:                "check whether the faults act; each attempt is one check",
 	})
 }
@@ -220,23 +204,9 @@ func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 15 * time.Minute,
 		StartToCloseTimeout:    cleaningPatience + 2*time.Minute,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
+		HeartbeatTimeout:       flow.Heartbeat,
+		RetryPolicy:            flow.Retries(),
 		WaitForCancellation:    true,
-		Summary:                summary,
-	})
-}
-
-// searchOptions are for searching nodes, several at once. Each node has a minute until it
-// is ready and a minute and a half from then on, unless the worker's node-timeout gives
-// it more: 200 nodes that do not answer take seven minutes. Nodes that cannot be searched
-// for half an hour are reported, or left to the next sweep.
-func searchOptions(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ScheduleToCloseTimeout: 30 * time.Minute,
-		StartToCloseTimeout:    20 * time.Minute,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
 		Summary:                summary,
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -50,14 +51,14 @@ func TestEveryPhaseHasAPage(t *testing.T) {
 }
 
 func throughEveryPhase(s *stage) {
-	expires := clock(s.plan.ExpireAt)
+	expires := flow.Clock(s.plan.ExpireAt)
 	s.plan.CreateAt = time.Now().Add(30 * time.Minute)
 	s.startHeld.Store(true)
 	s.found, s.injected = make(chan struct{}), make(chan struct{})
 	s.endedCleans, s.cleans = []activities.CleanResult{stuckPods}, []activities.CleanResult{stuckPods, {}}
 	s.begin()
 	s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
-	s.sees(v1beta1.PhasePending, "Nothing is injected before "+clock(s.plan.CreateAt))
+	s.sees(v1beta1.PhasePending, "Nothing is injected before "+flow.Clock(s.plan.CreateAt))
 	s.signal(signalStart, nil)
 	s.enters(v1beta1.PhaseSelecting)
 	s.sees(v1beta1.PhaseSelecting, "Choosing targets. While none match it waits for some, until "+expires)
