@@ -47,12 +47,8 @@ func TestReplay(t *testing.T) {
 }
 
 func registerAll(replayer worker.WorkflowReplayer) {
-	replayer.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-	replayer.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	Register(replayer)
+	RegisterNotification(replayer)
 }
 
 // A replay cannot find what a recording lost: each history has the paths that it is there

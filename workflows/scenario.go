@@ -14,6 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
+	"github.com/squall-chaos/squall/workflows/notification"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -64,7 +65,7 @@ func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, 
 	s.status = s.plan.Status
 	if s.plan.Rejected != "" {
 		s.status.Phase, s.status.Message = v1beta1.ScenarioRejected, s.plan.Rejected
-		s.notify(free, v1beta1.NotificationError, reasonRejected, "Nothing is done: "+s.plan.Rejected, 1)
+		s.notify(free, v1beta1.NotificationError, notification.ReasonRejected, "Nothing is done: "+s.plan.Rejected, 1)
 		return ScenarioResult{Summary: "rejected: " + s.plan.Rejected}, s.report(free)
 	}
 	if err := s.beginGuard(free); err != nil {
@@ -193,7 +194,7 @@ func (s *steps) suspend(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 	if err := s.enter(ctx, at, v1beta1.ScenarioSuspended, waits); err != nil {
 		return err
 	}
-	s.notify(ctx, v1beta1.NotificationWarning, reasonApproval,
+	s.notify(ctx, v1beta1.NotificationWarning, notification.ReasonApproval,
 		fmt.Sprintf("%s To approve: squall -n %s approve %s %s", sentenceOf(waits), s.ref.Namespace, s.ref.Name, step.Name), i+1)
 	return workflow.Await(ctx, func() bool { return at.ApprovedBy != "" || s.ended })
 }
@@ -242,7 +243,7 @@ func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 	if s.status.Verdict != v1beta1.VerdictPassed {
 		kind = v1beta1.NotificationWarning
 	}
-	s.notify(ctx, kind, reasonFinished, s.status.Message, 1)
+	s.notify(ctx, kind, notification.ReasonFinished, s.status.Message, 1)
 	return ScenarioResult{Summary: s.status.Message, Verdict: s.status.Verdict}, s.report(ctx)
 }
 
@@ -257,7 +258,7 @@ func (s *steps) notify(ctx workflow.Context, kind v1beta1.NotificationType, reas
 	}
 	ref := v1beta1.DisruptionRef(s.ref)
 	id := contract.NotificationID(ref, reason, nth)
-	started(ctx, startNotification(ctx, NotificationInput{To: to, Notification: notify.Notification{
+	notification.AwaitStart(ctx, notification.Start(ctx, notification.Input{To: to, Notification: notify.Notification{
 		ID: id, Object: ref, Kind: v1beta1.KindDisruptionScenario, Type: kind, Reason: reason, Message: message, Time: workflow.Now(ctx),
 		Verdict: s.status.Verdict, Purpose: s.plan.Notify.Purpose, Requester: s.plan.Requester,
 	}}), id)

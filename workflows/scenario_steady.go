@@ -9,6 +9,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/flow"
+	"github.com/squall-chaos/squall/workflows/notification"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -124,7 +125,7 @@ func (s *steps) steadyStateChanged(ctx workflow.Context) {
 	if nth == 0 {
 		return // the end is notified
 	}
-	s.notify(ctx, v1beta1.NotificationWarning, reasonUnsteady, sentence, nth)
+	s.notify(ctx, v1beta1.NotificationWarning, notification.ReasonUnsteady, sentence, nth)
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(free, func(ctx workflow.Context) {
 		if err := s.report(ctx); err != nil {

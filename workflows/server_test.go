@@ -20,7 +20,6 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/crons"
@@ -146,11 +145,7 @@ func (s *stage) decide() {
 		WorkerStopTimeout: patience, // else an open poll takes one more task
 	})
 	s.register(decider)
-	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
-	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
-	decider.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	Register(decider)
 	s.must(decider.Start())
 	s.away = sync.OnceFunc(decider.Stop)
 	s.Cleanup(s.away)

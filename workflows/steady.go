@@ -10,6 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
+	"github.com/squall-chaos/squall/workflows/notification"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -195,7 +196,7 @@ func (d *disruption) steadyStateChanged(ctx workflow.Context) {
 		change = changes[finding]
 		// An abort is notified as the ending.
 		if finding == steadystate.LostRecorded || finding == steadystate.BlindRecorded {
-			d.notify(ctx, v1beta1.NotificationWarning, reasonUnsteady, sentence)
+			d.notify(ctx, v1beta1.NotificationWarning, notification.ReasonUnsteady, sentence)
 		}
 	}
 	d.writeSteadyState(ctx, change, message)

@@ -62,17 +62,6 @@ const (
 // cleanerPauses are the waits before the next attempt of a cleaner, by attempts so far.
 var cleanerPauses = [cleanerTries]time.Duration{0, 2 * time.Second, 10 * time.Second}
 
-// awaitRunOptions are for reading a run of a cron, again and again until it has ended.
-// The activity returns when the next read is due.
-func awaitRunOptions(ctx workflow.Context) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 30 * time.Second,
-		HeartbeatTimeout:    flow.Heartbeat,
-		RetryPolicy:         flow.Retries(),
-		Summary:             "wait until the run is over",
-	})
-}
-
 // localOptions are for the one attempt as a local activity, with the summary of the
 // activity that replaces it if it fails.
 func localOptions(ctx, options workflow.Context) workflow.Context {

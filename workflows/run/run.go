@@ -1,4 +1,5 @@
-package workflows
+// Package run is the workflow of one run of a DisruptionCron or a DisruptionRollout.
+package run
 
 import (
 	"fmt"
@@ -12,25 +13,25 @@ import (
 	"github.com/squall-chaos/squall/workflows/flow"
 )
 
-// run names the activities of a run of a cron; it is never called.
-var run *crons.Activities
+// a names the activities; it is never called.
+var a *crons.Activities
 
 // scheduledTime is set by Temporal when a schedule starts a workflow: the time of the
 // schedule, without jitter.
 var scheduledTime = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
 
-// CronRun is what the Temporal UI shows of a run of a cron that is over.
-type CronRun struct {
+// Result is what the Temporal UI shows of a run that is over.
+type Result struct {
 	Summary string `json:"summary"`
 	crons.Begun
 	crons.Ended
 }
 
-// Cron carries out one run of a DisruptionCron, or of a DisruptionRollout, which waits
+// Workflow carries out one run of a DisruptionCron, or of a DisruptionRollout, which waits
 // until its release is rolled out. It has the Disruption created and waits for its end,
 // which the status of the DisruptionCron then shows. The Disruption has a workflow of its
 // own and needs nothing of this one.
-func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
+func Workflow(ctx workflow.Context, in contract.CronInput) (Result, error) {
 	at, found := workflow.GetTypedSearchAttributes(ctx).GetTime(scheduledTime)
 	switch {
 	case in.Release != nil:
@@ -39,8 +40,8 @@ func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
 		at = workflow.GetInfo(ctx).WorkflowStartTime
 	}
 	at = at.UTC().Truncate(time.Second)
-	var r CronRun
-	err := workflow.ExecuteActivity(flow.RequiredOptions(ctx, "begin the run of "+at.Format(time.RFC3339)), run.BeginRun,
+	var r Result
+	err := workflow.ExecuteActivity(flow.RequiredOptions(ctx, "begin the run of "+at.Format(time.RFC3339)), a.BeginRun,
 		crons.BeginInput{Cron: in.Cron, ScheduledAt: at, Release: in.Release}).Get(ctx, &r.Begun)
 	if err != nil {
 		return r, err
@@ -49,7 +50,7 @@ func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
 		r.Summary = fmt.Sprintf("nothing began (%s): %s", r.Reason, r.Message)
 		return r, nil
 	}
-	err = workflow.ExecuteActivity(awaitRunOptions(ctx), run.AwaitRun, crons.AwaitInput{Cron: in.Cron, UID: r.UID}).Get(ctx, &r.Ended)
+	err = workflow.ExecuteActivity(awaitOptions(ctx), a.AwaitRun, crons.AwaitInput{Cron: in.Cron, UID: r.UID}).Get(ctx, &r.Ended)
 	if err != nil {
 		return r, err
 	}
@@ -58,4 +59,15 @@ func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
 		r.Summary += ", " + string(r.Verdict)
 	}
 	return r, nil
+}
+
+// awaitOptions are for reading a run, again and again until it has ended.
+// The activity returns when the next read is due.
+func awaitOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Second,
+		HeartbeatTimeout:    flow.Heartbeat,
+		RetryPolicy:         flow.Retries(),
+		Summary:             "wait until the run is over",
+	})
 }

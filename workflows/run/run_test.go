@@ -1,10 +1,11 @@
-package workflows
+package run
 
 import (
 	"context"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -22,14 +23,14 @@ func TestCronOfARelease(t *testing.T) {
 	env.RegisterActivity(&crons.Activities{})
 	ref := contract.CronRef{Namespace: "shop", Name: "releases", UID: "r1", Kind: v1beta1.KindDisruptionRollout}
 	release := contract.Release{Number: 3, SeenAt: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), Containers: "c0ffee"}
-	env.OnActivity(run.BeginRun, anything(2)...).Return(func(_ context.Context, in crons.BeginInput) (crons.Begun, error) {
+	env.OnActivity(a.BeginRun, mock.Anything, mock.Anything).Return(func(_ context.Context, in crons.BeginInput) (crons.Begun, error) {
 		if in.Cron != ref || !in.ScheduledAt.Equal(release.SeenAt) || in.Release == nil || *in.Release != release {
 			t.Errorf("begins %+v, want the run for %+v", in, release)
 		}
 		return crons.Begun{Reason: crons.Superseded, Message: "there was a later release"}, nil
 	})
-	env.ExecuteWorkflow(Cron, contract.CronInput{Cron: ref, Release: &release})
-	var r CronRun
+	env.ExecuteWorkflow(Workflow, contract.CronInput{Cron: ref, Release: &release})
+	var r Result
 	if err := env.GetWorkflowResult(&r); err != nil {
 		t.Fatal(err)
 	}
@@ -57,20 +58,20 @@ func TestCron(t *testing.T) {
 				t.Fatal(err)
 			}
 			looks := 0
-			env.OnActivity(run.BeginRun, anything(2)...).Return(func(_ context.Context, in crons.BeginInput) (crons.Begun, error) {
+			env.OnActivity(a.BeginRun, mock.Anything, mock.Anything).Return(func(_ context.Context, in crons.BeginInput) (crons.Begun, error) {
 				if in.Cron != noon || !in.ScheduledAt.Equal(at) {
 					t.Errorf("begins %+v, want the run of %s", in, at)
 				}
 				return c.begun, nil
 			})
-			env.OnActivity(run.AwaitRun, anything(2)...).Return(func(_ context.Context, in crons.AwaitInput) (crons.Ended, error) {
+			env.OnActivity(a.AwaitRun, mock.Anything, mock.Anything).Return(func(_ context.Context, in crons.AwaitInput) (crons.Ended, error) {
 				if looks++; looks < c.looks {
 					return crons.Ended{}, temporal.NewApplicationErrorWithOptions("", crons.GoesOn, temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Second})
 				}
 				return crons.Ended{Ending: "expired", Verdict: v1beta1.VerdictPassed}, nil
 			})
-			env.ExecuteWorkflow(Cron, contract.CronInput{Cron: noon})
-			var r CronRun
+			env.ExecuteWorkflow(Workflow, contract.CronInput{Cron: noon})
+			var r Result
 			if err := env.GetWorkflowResult(&r); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package workflows
+package sweep
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -15,16 +16,16 @@ import (
 	"github.com/squall-chaos/squall/workflows/flow"
 )
 
-// sweepWorld plays a cluster with so many pages of nodes.
-func sweepWorld(pages int, records error) (*testsuite.TestWorkflowEnvironment, *[]string) {
+// newCluster plays a cluster with so many pages of nodes.
+func newCluster(pages int, records error) (*testsuite.TestWorkflowEnvironment, *[]string) {
 	var suite testsuite.WorkflowTestSuite
 	env, asked := suite.NewTestWorkflowEnvironment(), &[]string{}
 	env.RegisterActivity(&orphans.Activities{})
-	env.OnActivity(sweep.SweepRecords, anything(2)...).Return(func(context.Context, orphans.Patience) (orphans.SweptRecords, error) {
+	env.OnActivity(a.SweepRecords, mock.Anything, mock.Anything).Return(func(context.Context, orphans.Patience) (orphans.SweptRecords, error) {
 		*asked = append(*asked, "records")
 		return orphans.SweptRecords{ChaosPods: orphans.Tally{Found: 2, Cleaned: 2}, Records: orphans.Tally{Found: 1, Cleaned: 1}}, records
 	})
-	env.OnActivity(sweep.SweepNodes, anything(2)...).Return(func(_ context.Context, p orphans.NodePage) (orphans.SweptNodes, error) {
+	env.OnActivity(a.SweepNodes, mock.Anything, mock.Anything).Return(func(_ context.Context, p orphans.NodePage) (orphans.SweptNodes, error) {
 		*asked = append(*asked, "nodes from "+p.From)
 		swept := orphans.SweptNodes{Nodes: int(p.Size), Audited: int(p.Size) - 1, Marks: orphans.Tally{Found: 2, Cleaned: 1, Left: 1}}
 		if page := len(*asked) - 1; page < pages {
@@ -42,9 +43,9 @@ func sweepWorld(pages int, records error) (*testsuite.TestWorkflowEnvironment, *
 
 func TestSweep(t *testing.T) {
 	t.Run("all pages, one after the other, counted", func(t *testing.T) {
-		env, asked := sweepWorld(25, nil)
-		env.ExecuteWorkflow(Sweep)
-		var s Swept
+		env, asked := newCluster(25, nil)
+		env.ExecuteWorkflow(Workflow)
+		var s Result
 		if err := env.GetWorkflowResult(&s); err != nil {
 			t.Fatal(err)
 		}
@@ -59,18 +60,18 @@ func TestSweep(t *testing.T) {
 			t.Errorf("names %d left, %d skipped, %d cleaned, want %d, 25 and 25: a history has room for so many",
 				len(s.Left), len(s.Skipped), len(s.Cleaned), flow.MaxNamed)
 		}
-		if page := sweepDetails(s); !strings.Contains(page, "- node node-0, io.max: a|b\n") || !strings.Contains(page, "- node away") || !strings.Contains(page, "### Cleaned") {
+		if page := details(s); !strings.Contains(page, "- node node-0, io.max: a|b\n") || !strings.Contains(page, "- node away") || !strings.Contains(page, "### Cleaned") {
 			t.Errorf("page a person reads:\n%s", page)
 		}
 	})
 	t.Run("nothing found", func(t *testing.T) {
-		if got, want := (&Swept{Nodes: 1, Audited: 1}).sentence(), "looked at 1 of 1 node: nothing is there that no disruption owns"; got != want {
+		if got, want := (&Result{Nodes: 1, Audited: 1}).sentence(), "looked at 1 of 1 node: nothing is there that no disruption owns"; got != want {
 			t.Errorf("sentence() = %q, want %q", got, want)
 		}
 	})
 	t.Run("the records cannot be looked through: it fails and says why", func(t *testing.T) {
-		env, _ := sweepWorld(1, temporal.NewNonRetryableApplicationError("configmaps is forbidden", "", errors.New("no")))
-		env.ExecuteWorkflow(Sweep)
+		env, _ := newCluster(1, temporal.NewNonRetryableApplicationError("configmaps is forbidden", "", errors.New("no")))
+		env.ExecuteWorkflow(Workflow)
 		if err := env.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "configmaps is forbidden") {
 			t.Errorf("workflow error = %v", err)
 		}

@@ -1,4 +1,6 @@
-package workflows
+// Package sweep is the workflow that searches the cluster for what no live disruption
+// owns, and has it cleaned.
+package sweep
 
 import (
 	"fmt"
@@ -19,11 +21,11 @@ const (
 	orphanPatience = 2 * time.Minute
 )
 
-// sweep names the activities of a sweep; it is never called.
-var sweep *orphans.Activities
+// a names the activities; it is never called.
+var a *orphans.Activities
 
-// Swept is what the Temporal UI shows of a sweep that is over.
-type Swept struct {
+// Result is what the Temporal UI shows of a sweep that is over.
+type Result struct {
 	Summary   string        `json:"summary"`
 	Nodes     int           `json:"nodes"`
 	Audited   int           `json:"audited"`
@@ -37,13 +39,13 @@ type Swept struct {
 	Skipped []orphans.Orphan `json:"skipped,omitempty"`
 }
 
-// Sweep searches the API and all nodes for what no live disruption owns, and has it
+// Workflow searches the API and all nodes for what no live disruption owns, and has it
 // cleaned. It carries counts, whatever the number of nodes, and fails only when it could
 // not search.
-func Sweep(ctx workflow.Context) (Swept, error) {
-	var s Swept
+func Workflow(ctx workflow.Context) (Result, error) {
+	var s Result
 	var records orphans.SweptRecords
-	err := workflow.ExecuteActivity(flow.SearchOptions(ctx, "chaos pods and records"), sweep.SweepRecords, orphans.Patience{For: orphanPatience}).Get(ctx, &records)
+	err := workflow.ExecuteActivity(flow.SearchOptions(ctx, "chaos pods and records"), a.SweepRecords, orphans.Patience{For: orphanPatience}).Get(ctx, &records)
 	if err != nil {
 		return s, err
 	}
@@ -51,18 +53,18 @@ func Sweep(ctx workflow.Context) (Swept, error) {
 	for page := (orphans.NodePage{Size: nodePage}); ; {
 		var nodes orphans.SweptNodes
 		summary := fmt.Sprintf("nodes from %d on", s.Nodes+1)
-		if err := workflow.ExecuteActivity(flow.SearchOptions(ctx, summary), sweep.SweepNodes, page).Get(ctx, &nodes); err != nil {
+		if err := workflow.ExecuteActivity(flow.SearchOptions(ctx, summary), a.SweepNodes, page).Get(ctx, &nodes); err != nil {
 			return s, err
 		}
 		s.add(nodes)
-		workflow.SetCurrentDetails(ctx, sweepDetails(s))
+		workflow.SetCurrentDetails(ctx, details(s))
 		if page.From = nodes.Next; page.From == "" {
 			return s, nil
 		}
 	}
 }
 
-func (s *Swept) add(page orphans.SweptNodes) {
+func (s *Result) add(page orphans.SweptNodes) {
 	s.Nodes += page.Nodes
 	s.Audited += page.Audited
 	s.Marks.Found += page.Marks.Found
@@ -79,7 +81,7 @@ func someOf(all, more []orphans.Orphan) []orphans.Orphan {
 	return append(all, more[:min(len(more), flow.MaxNamed-len(all))]...)
 }
 
-func (s *Swept) sentence() string {
+func (s *Result) sentence() string {
 	found, cleaned := s.ChaosPods.Found+s.Records.Found+s.Marks.Found, s.ChaosPods.Cleaned+s.Records.Cleaned+s.Marks.Cleaned
 	left := s.ChaosPods.Left + s.Records.Left + s.Marks.Left
 	text := fmt.Sprintf("looked at %d of %s: ", s.Audited, flow.Number(s.Nodes, "node"))
@@ -94,8 +96,8 @@ func (s *Swept) sentence() string {
 	return text
 }
 
-// sweepDetails is the page a person reads in the Temporal UI: markdown.
-func sweepDetails(s Swept) string {
+// details is the page a person reads in the Temporal UI: markdown.
+func details(s Result) string {
 	text := "## " + s.Summary + "\n"
 	for _, part := range []struct {
 		title string

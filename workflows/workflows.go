@@ -1,0 +1,29 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/notification"
+	"github.com/squall-chaos/squall/workflows/run"
+	"github.com/squall-chaos/squall/workflows/sweep"
+)
+
+// registry is a worker, a replayer or a test environment.
+type registry interface {
+	RegisterWorkflowWithOptions(w any, options workflow.RegisterOptions)
+}
+
+// Register registers all workflows of contract.TaskQueue by their names.
+func Register(r registry) {
+	r.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	r.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	r.RegisterWorkflowWithOptions(run.Workflow, workflow.RegisterOptions{Name: contract.CronWorkflowType})
+	r.RegisterWorkflowWithOptions(run.Workflow, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
+	r.RegisterWorkflowWithOptions(sweep.Workflow, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
+}
+
+// RegisterNotification registers the workflow of contract.NotificationTaskQueue.
+func RegisterNotification(r registry) {
+	r.RegisterWorkflowWithOptions(notification.Workflow, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+}
