@@ -108,13 +108,13 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 	// The watch may miss changes, so the loop lists the pods again every relistGap.
 	relist := time.NewTicker(relistGap)
 	defer relist.Stop()
-	for over := false; ; {
+	for {
 		left, err := c.round(ctx)
 		if err != nil {
 			return CleanResult{}, err
 		}
 		for began, next := time.Now(), false; !next; {
-			if over || !slices.ContainsFunc(left, waits) {
+			if c.over || !slices.ContainsFunc(left, waits) {
 				return c.result(ctx, left)
 			}
 			select {
@@ -123,7 +123,7 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 			case <-activity.GetWorkerStopChannel(ctx):
 				return CleanResult{}, errWorkerStops
 			case <-deadline.C:
-				next, over = true, true
+				next, c.over = true, true
 			case <-relist.C:
 				next = true
 			case <-changes:
@@ -202,6 +202,12 @@ type cleaning struct {
 	mu      sync.Mutex
 	// cleanerFailures has the message of the failed cleaner of each chaos pod.
 	cleanerFailures map[types.UID]string
+	// rejections has the chaos pods whose cleaner was rejected by the node's kubelet.
+	rejections map[types.UID]rejection
+	// shownWait is the wait for room that status shows.
+	shownWait string
+	// over is true when the patience of the cleaning is over: this round is the last.
+	over bool
 	// neverInjected has the chaos pods of each target that ended and certainly injected
 	// nothing, with the reason.
 	neverInjected map[types.UID]map[types.UID]string
@@ -213,7 +219,7 @@ type cleaning struct {
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, unwanted: map[types.UID]string{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, cleanerFailures: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, unwanted: map[types.UID]string{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, cleanerFailures: map[types.UID]string{}, rejections: map[types.UID]rejection{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
 	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -274,6 +280,7 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	}
 	stale := c.deleteStaleCleaners(ctx, cleaners)
 	cordoned, err := c.uncordon(ctx)
+	c.showWait(ctx, left)
 	return append(cordoned, left...), cmp.Or(stale, err)
 }
 

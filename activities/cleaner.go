@@ -15,8 +15,9 @@ import (
 
 // cleanAgain creates a cleaner pod on the node of a failed chaos pod. The cleaner removes
 // what the injector left, from its journal. If the cleaner succeeds, cleanAgain removes the
-// chaos pod. If the cleaner fails too, the chaos pod stays, with the cleaner's message. nil
-// means that no cleaner is to retry this pod.
+// chaos pod. If the cleaner fails too, the chaos pod stays, with the cleaner's message. A
+// cleaner that the node's kubelet rejects has not failed: cleanAgain creates it once more
+// after a pause. nil means that no cleaner is to retry this pod.
 func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod, error) {
 	if !c.retried(failed) {
 		return nil, nil
@@ -26,6 +27,9 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	}
 	cleaner, found := c.cleaners[chaospod.CleanerName(failed)]
 	if !found {
+		if why, pauses := c.pauses(failed); pauses {
+			return c.awaitRoom(failed, why), nil
+		}
 		why := chaospod.Failure(failed, chaospod.InjectorState(failed))
 		c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner pod cleans up", string(failed.UID))
 		refusal, err := chaospod.Create(ctx, c.a.Kube, c.a.Builder.Cleaner(failed))
@@ -53,6 +57,10 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	}
 	if err := c.a.force(ctx, &cleaner); err != nil {
 		return nil, err
+	}
+	if why := chaospod.NoRoom(&cleaner); why != "" {
+		c.noteRejection(ctx, failed, why)
+		return c.awaitRoom(failed, why), nil
 	}
 	message := "the cleaner failed too: " + chaospod.CleanerReport(&cleaner)
 	c.noteCleanerFailed(failed, message)

@@ -8,12 +8,14 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -292,6 +294,77 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			t.Errorf("a cleaner was made: %v", err)
 		}
 	})
+}
+
+// A full node is temporary: a cleaner that its kubelet rejects has not failed.
+func TestARejectedCleanerWaitsForRoom(t *testing.T) {
+	rejected := func(c *cluster, cleaner *corev1.Pod, reason string) {
+		pod := cleaner.DeepCopy()
+		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "Pod was rejected: Node didn't have enough resource: pods"}
+		if _, err := c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}); err != nil && c.Context().Err() == nil {
+			c.Errorf("the kubelet cannot reject cleaner %s: %v", pod.Name, err)
+		}
+	}
+	// full makes a kubelet that rejects the first cleaners and runs the next one.
+	full := func(c *cluster, times int) (made *atomic.Int32) {
+		seen, made := map[types.UID]bool{}, &atomic.Int32{}
+		c.OnPods(v1beta1.LabelCleaner, func(pods []*corev1.Pod) {
+			for _, pod := range pods {
+				switch {
+				case seen[pod.UID]:
+					continue
+				case len(seen) < times:
+					rejected(c, pod, "OutOfpods")
+				default:
+					if err := c.Exits(pod, corev1.PodSucceeded, apicluster.Exited(0, "Completed", "")); err != nil && c.Context().Err() == nil {
+						c.Errorf("the kubelet cannot end cleaner %s: %v", pod.Name, err)
+					}
+				}
+				seen[pod.UID] = true
+				made.Add(1)
+			}
+		})
+		return made
+	}
+	t.Run("room comes back: the same cleaning creates another cleaner", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		full(c, 2)
+		if left := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); left.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
+			t.Errorf("left %+v, want it cleaned by the third cleaner", left)
+		}
+		c.wantEvent("CleanerWaits", "the cleaner waits for room on node "+failed.Spec.NodeName, "OutOfpods")
+		if shown := meta.FindStatusCondition(c.Get(ref).Status.Conditions, v1beta1.ConditionCleaned); shown != nil {
+			t.Errorf("condition Cleaned = %+v, want none: no cleaner waits any more", shown)
+		}
+	})
+	t.Run("no room while the patience lasts: one failed attempt, whatever the number of rejections", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		made := full(c, 100)
+		short := in(ref, "*")
+		short.Patience = 7 * time.Second
+		cleaned := do[CleanResult](c, c.CleanChaosPods, short)
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "the cleaner waits for room on node "+failed.Spec.NodeName) {
+			t.Errorf("cleaned = %+v, want the node and the reason", cleaned)
+		}
+		c.WantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionFalse, "the cleaner waits for room on node "+failed.Spec.NodeName)
+		if n := made.Load(); n < 2 || n > 3 {
+			t.Errorf("%d cleaners were created in 7 s, want 2 or 3: the pauses grow", n)
+		}
+	})
+}
+
+func TestRoomPause(t *testing.T) {
+	var got []time.Duration
+	for times := range 6 {
+		got = append(got, roomPause(times+1)/time.Second)
+	}
+	if want := []time.Duration{4, 8, 16, 30, 30, 30}; !slices.Equal(got, want) {
+		t.Errorf("roomPause() = %d s, want %d s", got, want)
+	}
 }
 
 // The journal of the other fault type belongs to a running injector: a cleaner that tries

@@ -23,9 +23,11 @@ const (
 )
 
 var fakeKinds = map[v1beta1.Kind]entry{
-	fakeKind:      {construct: from(newFake), audit: auditFakes},
-	otherFakeKind: {construct: from(newFake), audit: auditFakes},
+	fakeKind:      {construct: newFakes, audit: auditFakes},
+	otherFakeKind: {construct: newFakes, audit: auditFakes},
 }
+
+var newFakes = from(newFake, func(f *fake) capabilities { return capabilities{moved: f.Moved} })
 
 // fakeParams select the errors of the fake. It disrupts the files "first" and "second" in
 // Dir: it writes "broken" into them.
@@ -108,6 +110,10 @@ func (f *fake) Left(context.Context) ([]string, error) {
 		return nil, errors.New("the fake sees nothing")
 	}
 	return f.journal.Unrestored(readFile)
+}
+
+func (f *fake) Prove(context.Context) (v1beta1.EffectState, string, error) {
+	return "", "", errors.New("the fake measures nothing")
 }
 
 // Moved is what a file in Dir holds.

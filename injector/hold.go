@@ -16,28 +16,6 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// outlaster is an injector whose effect may outlast the containers it was made for. Any
-// other kind is injected again when a container restarts.
-type outlaster interface {
-	// Outlasts returns true if everything that was injected acts on the renewed target.
-	Outlasts(renewed *target.Target) bool
-}
-
-// stander is an injector some of whose objects come and go while it is in force. For any
-// other kind, everything that Left lists must stay.
-type stander interface {
-	// Standing lists what is on the node as long as the injection is in force.
-	Standing(context.Context) ([]string, error)
-}
-
-// follower is an injector that resolves names when it injects: paths, links, mounts,
-// devices, resolver files. Later they may lead elsewhere.
-type follower interface {
-	// Moved describes what an injection would act on now and this one does not; empty for
-	// nothing. It changes nothing and only reads files.
-	Moved(context.Context) (string, error)
-}
-
 // firstLook is how soon after an injection its effect is measured, at the latest.
 const firstLook = time.Second
 
@@ -73,8 +51,8 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 		return nil, err
 	}
 	var gone <-chan error
-	if kind, ok := l.session.injector.(holder); ok {
-		gone = kind.EffectLost()
+	if l.session.fault.effectLost != nil {
+		gone = l.session.fault.effectLost()
 	}
 	look := time.NewTicker(l.config.LookEvery)
 	defer look.Stop()
@@ -216,8 +194,8 @@ func (l *lifecycle) renew(ctx context.Context) error {
 }
 
 func (l *lifecycle) outlasts(renewed *target.Target) bool {
-	kind, ok := l.session.injector.(outlaster)
-	return ok && !l.session.over && kind.Outlasts(renewed)
+	outlasts := l.session.fault.outlasts
+	return outlasts != nil && !l.session.over && outlasts(renewed)
 }
 
 // injectAgain injects into the containers that run now.
@@ -263,12 +241,12 @@ func (l *lifecycle) missingObjects(ctx context.Context) []string {
 // moved describes what should be disrupted now and is not. An error counts as moved: the
 // injection no longer acts on what its plan names.
 func (l *lifecycle) moved(ctx context.Context) (where string) {
-	kind, ok := l.session.injector.(follower)
-	if !ok {
+	moved := l.session.fault.moved
+	if moved == nil {
 		return ""
 	}
 	err := bounded(ctx, proveTimeout, func(ctx context.Context) (err error) {
-		where, err = kind.Moved(ctx)
+		where, err = moved(ctx)
 		return err
 	})
 	switch {
@@ -281,10 +259,10 @@ func (l *lifecycle) moved(ctx context.Context) (where string) {
 }
 
 func (l *lifecycle) standing(ctx context.Context) ([]string, error) {
-	if kind, ok := l.session.injector.(stander); ok {
-		return kind.Standing(ctx)
+	if l.session.fault.standing != nil {
+		return l.session.fault.standing(ctx)
 	}
-	return l.session.injector.Left(ctx)
+	return l.session.fault.Left(ctx)
 }
 
 // writeReady makes the chaos pod ready.

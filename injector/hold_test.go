@@ -45,7 +45,7 @@ func asKubelet(t *testing.T, name string, command ...string) *testcontainer.Cont
 // injection there.
 func TestContainerThatRestartsIsDisturbedAgain(t *testing.T) {
 	for kind, entry := range registry {
-		if entry.once || isTerminal(entry) {
+		if entry.once || entry.ends {
 			continue
 		}
 		t.Run(string(kind), func(t *testing.T) {

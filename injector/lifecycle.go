@@ -149,7 +149,7 @@ func (l *lifecycle) attempts(ctx context.Context) (injected bool, failure error)
 func (l *lifecycle) keep(ctx context.Context) error {
 	l.metrics.count(countInjected, "succeeded")
 	l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
-	if isTerminal(l.kinds[l.injection.Kind]) {
+	if l.kinds[l.injection.Kind].ends {
 		return l.trigger(ctx)
 	}
 	return l.hold(ctx)
@@ -159,7 +159,7 @@ func (l *lifecycle) keep(ctx context.Context) error {
 // not repeated. A feature that the kernel lacks stays missing.
 func (l *lifecycle) mayPass(failure error) bool {
 	kind := l.kinds[l.injection.Kind]
-	if errors.Is(failure, errHangs) || kind.once || isTerminal(kind) {
+	if errors.Is(failure, errHangs) || kind.once || kind.ends {
 		return false
 	}
 	return probeKind(kind).Error == ""
@@ -257,32 +257,23 @@ func (l *lifecycle) inject(ctx context.Context) error {
 	return l.releasePod(ctx)
 }
 
-// kind returns the injector, nil before there is one.
-func (l *lifecycle) kind() injector {
-	if l.session == nil {
-		return nil
-	}
-	return l.session.injector
-}
-
 // notes lists what the kind could not do although the injection succeeded.
 func (l *lifecycle) notes() []string {
-	if kind, ok := l.kind().(noter); ok {
-		return kind.Notes()
+	if l.session == nil || l.session.fault.notes == nil {
+		return nil
 	}
-	return nil
+	return l.session.fault.notes()
 }
 
 // injectOrProbe injects. A dry run only checks whether the kernel could.
 func (l *lifecycle) injectOrProbe(ctx context.Context) error {
 	if !l.injection.DryRun {
-		return l.session.injector.Inject(ctx)
+		return l.session.fault.Inject(ctx)
 	}
-	able, ok := l.session.injector.(kernelProber)
-	if !ok {
+	if l.session.fault.probe == nil {
 		return nil
 	}
-	_, err := able.Probe()
+	_, err := l.session.fault.probe()
 	return err
 }
 

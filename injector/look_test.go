@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -19,6 +21,9 @@ type leftUntil struct{ end time.Time }
 
 func (leftUntil) Inject(context.Context) error { return nil }
 func (leftUntil) Clean(context.Context) error  { return nil }
+func (leftUntil) Prove(context.Context) (v1beta1.EffectState, string, error) {
+	return "", "", errors.ErrUnsupported
+}
 
 func (l leftUntil) Left(context.Context) ([]string, error) {
 	if time.Now().After(l.end) {
@@ -42,7 +47,7 @@ func TestWhatIsTakenOffIsSeenWithinFiveSeconds(t *testing.T) {
 				end := time.Now().Add(stood)
 				l := &lifecycle{
 					config: config, log: zap.NewNop(), current: &target.Target{},
-					session: &session{injector: leftUntil{end}}, held: []string{"filter eth0"},
+					session: &session{fault: fault{injector: leftUntil{end}}}, held: []string{"filter eth0"},
 				}
 				again, err := l.await(t.Context())
 				if took := time.Since(end); err != nil || again == nil || took > 5*time.Second {

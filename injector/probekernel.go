@@ -38,11 +38,10 @@ func probeKind(kind entry) kindReport {
 	if err != nil {
 		return kindReport{Error: err.Error()}
 	}
-	able, ok := made.(kernelProber)
-	if !ok {
+	if made.probe == nil {
 		return kindReport{Offers: "needs nothing special"}
 	}
-	offers, err := able.Probe()
+	offers, err := made.probe()
 	if err != nil {
 		return kindReport{Offers: offers, Error: err.Error()}
 	}

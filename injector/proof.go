@@ -18,13 +18,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// prover is an injector that measures whether its fault acts. All kinds implement it.
-type prover interface {
-	// Prove returns the effect measured since Inject, with the figures in a short text. It
-	// changes nothing and only reads the kernel's counters.
-	Prove(context.Context) (v1beta1.EffectState, string, error)
-}
-
 const (
 	// proveTimeout bounds one measurement.
 	proveTimeout = 2 * time.Second
@@ -69,14 +62,13 @@ func worse(state v1beta1.EffectState) bool {
 
 // prove measures the injection in force. After an error the proof stays as it is.
 func (l *lifecycle) prove(ctx context.Context) {
-	kind, ok := l.kind().(prover)
-	if !ok || l.session.over || l.injection.DryRun {
+	if l.session == nil || l.session.fault.injector == nil || l.session.over || l.injection.DryRun {
 		return
 	}
 	var state v1beta1.EffectState
 	var evidence string
 	err := bounded(ctx, proveTimeout, func(ctx context.Context) (err error) {
-		state, evidence, err = kind.Prove(ctx)
+		state, evidence, err = l.session.fault.Prove(ctx)
 		return err
 	})
 	if err != nil {

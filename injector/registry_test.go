@@ -67,7 +67,8 @@ func kindsNamed(t *testing.T, pattern string) []v1beta1.Kind {
 }
 
 // gaps names every incomplete kind: the parts that exist without the others.
-func (p parts) gaps() []string {
+func (p parts) gaps(t *testing.T) []string {
+	t.Helper()
 	var gaps []string
 	missing := func(kind v1beta1.Kind, found bool, what string) {
 		if !found {
@@ -85,7 +86,7 @@ func (p parts) gaps() []string {
 		injected = append(injected, row.Kind)
 		entry, registered := p.registry[row.Kind]
 		missing(row.Kind, registered, "the registry of the injector has no line of it")
-		missing(row.Kind, !registered || proves(entry), "its injector does not prove its effect")
+		missing(row.Kind, !registered || len(unnamed(t, entry)) == 0, "its row in the registry does not name all that its injector can do")
 		missing(row.Kind, len(row.Needs.Capabilities) > 0 || row.Needs.Cgroups, "its row in the table of kinds has no Needs")
 		missing(row.Kind, slices.Contains(p.lifecycles, row.Kind), "sampleParams has nothing for the test of its lifecycle")
 		missing(row.Kind, slices.Contains(p.crashes, row.Kind), "the crash matrix has no workload of it")
@@ -107,15 +108,42 @@ func (p parts) gaps() []string {
 	return gaps
 }
 
-func proves(e entry) bool {
+// unnamed are the exported methods of a kind's injector that are neither part of every
+// injector nor a capability in its row. A capability has the name of its method.
+func unnamed(t *testing.T, e entry) (methods []string) {
+	t.Helper()
 	made, err := e.construct(nil, &target.Target{}, nil)
-	_, proves := made.(prover)
-	return err == nil && proves
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for field, value := range reflect.ValueOf(made.capabilities).Fields() {
+		named[strings.ToLower(field.Name)] = !value.IsNil()
+	}
+	for method := range reflect.TypeFor[injector]().Methods() {
+		named[strings.ToLower(method.Name)] = true
+	}
+	for method := range reflect.TypeOf(made.injector).Methods() {
+		if !named[strings.ToLower(method.Name)] {
+			methods = append(methods, method.Name)
+		}
+	}
+	return methods
+}
+
+// A kind that ends the node has a trigger, and no other has one.
+func TestOnlyAKindThatEndsTheNodeHasATrigger(t *testing.T) {
+	for kind, row := range registry {
+		made, err := row.construct(nil, &target.Target{}, nil)
+		if err != nil || (made.trigger != nil) != row.ends {
+			t.Errorf("%s: ends %t, a trigger %t, %v", kind, row.ends, made.trigger != nil, err)
+		}
+	}
 }
 
 // Every kind of the API is complete, and a kind without an injector has none of its parts.
 func TestEveryKindIsComplete(t *testing.T) {
-	for _, gap := range realParts(t).gaps() {
+	for _, gap := range realParts(t).gaps(t) {
 		t.Error(gap)
 	}
 	faults := everyFault()
@@ -146,7 +174,7 @@ func TestAKindThatIsHalfThereIsNamed(t *testing.T) {
 		{"the page", func(p *parts) { p.pages = without(p.pages) }, []string{"docs/kinds has no page of it"}},
 		{"the sample", func(p *parts) { p.samples = without(p.samples) }, []string{"deploy/samples has no sample of it"}},
 		{"the line of the registry", func(p *parts) { delete(p.registry, kind) }, []string{"the registry of the injector has no line of it"}},
-		{"the proof of its effect", func(p *parts) { p.registry[kind] = fakeKinds[fakeKind] }, []string{"its injector does not prove its effect"}},
+		{"a capability", func(p *parts) { p.registry[kind] = entry{construct: withoutCapabilities} }, []string{"its row in the registry does not name all that its injector can do"}},
 		{"the sample parameters", func(p *parts) { p.lifecycles = without(p.lifecycles) }, []string{"sampleParams has nothing for the test of its lifecycle"}},
 		{"the workload", func(p *parts) { p.crashes = without(p.crashes) }, []string{"the crash matrix has no workload of it"}},
 		{"the workload of a node", func(p *parts) { p.nodeCrashes = without(p.nodeCrashes) }, []string{"the crash matrix has no workload of it at level node"}},
@@ -166,12 +194,14 @@ func TestAKindThatIsHalfThereIsNamed(t *testing.T) {
 			for _, what := range test.wanted {
 				want = append(want, "kind "+string(kind)+" is half there: "+what)
 			}
-			if diff := cmp.Diff(want, p.gaps()); diff != "" {
+			if diff := cmp.Diff(want, p.gaps(t)); diff != "" {
 				t.Errorf("gaps (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
+
+var withoutCapabilities = from(newFake, func(*fake) capabilities { return capabilities{} })
 
 // everyFault has the zero parameters of every kind, in the order of the table.
 func everyFault() []v1beta1.Fault {

@@ -12,19 +12,12 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// repeater is an injector that acts once, and may be asked to do so again and
-// again.
-type repeater interface {
-	// Every is the time between two turns, 0 for a kind that has its only turn.
-	Every() time.Duration
-}
-
 // repeat has a kind that acts once act again at every turn, as often as it may,
 // until ctx is done. A container that restarts is left alone until the next turn;
 // a turn at which one is away is passed over, and does not count.
 func (l *lifecycle) repeat(ctx context.Context) error {
-	if kind, ok := l.session.injector.(repeater); ok && kind.Every() > 0 {
-		turn := time.NewTicker(kind.Every())
+	if every := l.session.fault.every; every != nil && every() > 0 {
+		turn := time.NewTicker(every())
 		defer turn.Stop()
 		for runs := 1; l.injection.MaxRuns == 0 || runs < l.injection.MaxRuns; {
 			select {

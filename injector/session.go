@@ -27,10 +27,10 @@ var errHangs = errors.New("it does not return")
 
 // session is one kind on one target, with the journal of both.
 type session struct {
-	target   *target.Target
-	journal  *journal.Journal
-	injector injector // nil when there is nothing in this kernel
-	over     bool     // cleaned, and the journal removed
+	target  *target.Target
+	journal *journal.Journal
+	fault   fault // zero when there is nothing in this kernel
+	over    bool  // cleaned, and the journal removed
 
 	// found lists the objects seen after the last cleaning. auditErr is why that search
 	// failed.
@@ -55,7 +55,7 @@ func prepareOn(config Config, kind entry, t *target.Target) (*session, error) {
 		return nil, err
 	}
 	s := &session{target: t, journal: j}
-	if s.injector, err = kind.construct(t.Injection.Params, t, j); err == nil {
+	if s.fault, err = kind.construct(t.Injection.Params, t, j); err == nil {
 		err = refuseSecond(config, t.Injection)
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry
 	if err != nil {
 		return nil, err
 	}
-	return &session{target: t, journal: j, injector: made}, nil
+	return &session{target: t, journal: j, fault: made}, nil
 }
 
 // cleanWithRetries cleans, each attempt bounded, and removes the journal after a success.
@@ -165,11 +165,11 @@ func (s *session) clean(ctx context.Context) error {
 	if s.over {
 		return nil
 	}
-	if s.injector == nil {
+	if s.fault.injector == nil {
 		return s.remove()
 	}
 	err := s.cleanKind(ctx)
-	s.found, s.auditErr = s.injector.Left(ctx)
+	s.found, s.auditErr = s.fault.Left(ctx)
 	if err != nil {
 		gone, goneErr := s.target.Gone()
 		if !gone {
@@ -200,7 +200,7 @@ func (s *session) cleanKind(ctx context.Context) error {
 	if s.journal.Record().Injection.DryRun {
 		return nil
 	}
-	return s.injector.Clean(ctx)
+	return s.fault.Clean(ctx)
 }
 
 // left names what a failed cleaning leaves behind: the objects found or, if the search

@@ -11,17 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/target"
 )
-
-// terminal is an injector whose effect ends this node, and itself with it. The injector
-// reports the injection before the effect, as it cannot do so afterwards. The effect
-// happens once: an earlier boot's journal with a change in it is the proof that it
-// happened.
-type terminal interface {
-	// Trigger ends the node. It may or may not return.
-	Trigger() error
-}
 
 const (
 	// askPatience is how long a kubelet has to see that all is injected. After that the node
@@ -60,8 +50,8 @@ func asked(config Config) bool {
 // trigger ends the node if the kind does that, after the kubelet could report the
 // injection. A request to end before that, or the deadline, spares the node.
 func (l *lifecycle) trigger(ctx context.Context) error {
-	kind, ok := l.session.injector.(terminal)
-	if !ok || l.injection.DryRun {
+	trigger := l.session.fault.trigger
+	if trigger == nil || l.injection.DryRun {
 		return nil
 	}
 	if !l.awaitAsked(ctx) {
@@ -69,7 +59,7 @@ func (l *lifecycle) trigger(ctx context.Context) error {
 		return nil
 	}
 	l.log.Info("ending the node")
-	if err := kind.Trigger(); err != nil {
+	if err := trigger(); err != nil {
 		_ = removeStale(l.config.ReadyFile) // a probe reads the reason
 		return fmt.Errorf("the node was not ended: %w", err)
 	}
@@ -96,7 +86,7 @@ func (l *lifecycle) awaitAsked(ctx context.Context) bool {
 // again. The injector then holds the injection without repeating it, until the end removes
 // its journal.
 func (l *lifecycle) happened() (bool, error) {
-	if !isTerminal(l.kinds[l.injection.Kind]) {
+	if !l.kinds[l.injection.Kind].ends {
 		return false, nil
 	}
 	earlier, err := recoverSession(l.config, l.kinds, l.injection)
@@ -107,7 +97,7 @@ func (l *lifecycle) happened() (bool, error) {
 		return false, err
 	}
 	changes := earlier.journal.Changes()
-	if earlier.injector != nil || len(changes) == 0 {
+	if earlier.fault.injector != nil || len(changes) == 0 {
 		earlier.journal.Close()
 		return false, nil
 	}
@@ -116,13 +106,4 @@ func (l *lifecycle) happened() (bool, error) {
 	l.see(v1beta1.EffectProven, fmt.Sprintf("%s was %s (%s)", last.Object, last.After, last.Before))
 	l.log.Info("it was done before and is not done again", zap.String("object", last.Object), zap.String("before", last.Before), zap.String("after", last.After))
 	return true, nil
-}
-
-func isTerminal(kind entry) bool {
-	made, err := kind.construct(nil, &target.Target{}, nil)
-	if err != nil {
-		return false
-	}
-	_, ok := made.(terminal)
-	return ok
 }

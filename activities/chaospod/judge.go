@@ -135,6 +135,19 @@ func Rejection(pod *corev1.Pod) string {
 	return strings.TrimSuffix(fmt.Sprintf("the kubelet of node %s rejected pod %s: %s: %s", pod.Spec.NodeName, pod.Name, pod.Status.Reason, message), ": ")
 }
 
+// NoRoom is for what a rejected cleaner waits; empty for any other pod. A full node is
+// temporary, so a rejection proves nothing about the clean-up.
+func NoRoom(cleaner *corev1.Pod) string {
+	why := Rejection(cleaner)
+	switch {
+	case why == "":
+		return ""
+	case strings.HasPrefix(cleaner.Status.Reason, "OutOf"):
+		return fmt.Sprintf("the cleaner waits for room on node %s: %s", cleaner.Spec.NodeName, why)
+	}
+	return fmt.Sprintf("the cleaner waits until node %s admits it: %s", cleaner.Spec.NodeName, why)
+}
+
 // NeverInjected reports whether an ended chaos pod certainly injected nothing, and why:
 // no process of it ran, or its injector reports that it injected and left nothing.
 func NeverInjected(pod *corev1.Pod) (why string, never bool) {

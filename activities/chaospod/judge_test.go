@@ -106,6 +106,9 @@ func TestRejection(t *testing.T) {
 			if got := Rejection(test.pod); got != test.want {
 				t.Errorf("Rejection() = %q, want %q", got, test.want)
 			}
+			if got := NoRoom(test.pod); (got != "") != (test.want != "") || !strings.HasSuffix(got, test.want) {
+				t.Errorf("NoRoom() = %q, want %q at its end", got, test.want)
+			}
 		})
 	}
 }

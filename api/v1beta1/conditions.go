@@ -69,6 +69,10 @@ const ReasonInjectionFailed = "InjectionFailed"
 // disruptions that keep other nodes cordoned.
 const ReasonWaitingForCordon = "WaitingForCordon"
 
+// ReasonWaitingForRoom is the reason of a False Cleaned while the kubelets of full nodes reject
+// cleaner pods. The message has the node and the kubelet's reason.
+const ReasonWaitingForRoom = "WaitingForRoom"
+
 // ReasonNothingLeft is the reason of a False Orchestrated in the last status of a deleted
 // Disruption that no workflow cleaned up, since there was nothing to clean up.
 const ReasonNothingLeft = "NothingLeft"

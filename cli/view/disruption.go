@@ -154,7 +154,7 @@ func problems(d *v1beta1.Disruption) []Line {
 		if c == nil || c.Status != bad.status || harmless(d, c) {
 			continue
 		}
-		if c.Reason == v1beta1.ReasonWaitingForCordon {
+		if c.Reason == v1beta1.ReasonWaitingForCordon || c.Reason == v1beta1.ReasonWaitingForRoom {
 			lines = append(lines, Line{"waits", Cell{c.Message, Careful}})
 			continue
 		}
@@ -197,7 +197,7 @@ func harmless(d *v1beta1.Disruption, c *metav1.Condition) bool {
 	case v1beta1.ConditionInjected, v1beta1.ConditionTargetsSelected:
 		return d.Status.Phase.Ending()
 	case v1beta1.ConditionCleaned:
-		return !d.Status.Phase.Over()
+		return !d.Status.Phase.Over() && c.Reason != v1beta1.ReasonWaitingForRoom
 	}
 	return false
 }

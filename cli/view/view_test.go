@@ -70,6 +70,10 @@ func disruptions() []v1beta1.Disruption {
 			d.Status.Phase, d.Status.Targets, d.Status.InjectionStatus = v1beta1.PhaseInjecting, "0/1", v1beta1.NotInjected
 			d.Status.Conditions = []metav1.Condition{with(v1beta1.ConditionInjected, metav1.ConditionFalse, v1beta1.ReasonWaitingForCordon, "0 of 1 targets are injected: web-0: waits since noon to cordon node n1")}
 		}),
+		made("full", func(d *v1beta1.Disruption) {
+			d.Status.Phase, d.Status.InjectionStatus = v1beta1.PhaseCleaning, v1beta1.PreviouslyInjected
+			d.Status.Conditions = []metav1.Condition{with(v1beta1.ConditionCleaned, metav1.ConditionFalse, v1beta1.ReasonWaitingForRoom, "target web-0: the cleaner waits for room on node n1")}
+		}),
 		made("going", func(d *v1beta1.Disruption) { d.DeletionTimestamp, d.Status.Phase = at(0), v1beta1.PhaseHolding }),
 		made("stuck", func(d *v1beta1.Disruption) {
 			d.Spec.DryRun = true

@@ -50,11 +50,8 @@ var errCaches = errors.New("read the caches")
 func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Duration, error) {
 	t := r.sent.recall(d)
 	defer func() { r.sent.keep(d, t) }()
-	if time.Since(t.checked) >= recheck {
-		if err := r.workflows.Start(ctx, d); err != nil {
-			return 0, err
-		}
-		t.checked = time.Now()
+	if err := r.ensureRuns(ctx, d, &t); err != nil {
+		return 0, err
 	}
 	if why, ends := endOf(d); ends && !t.end {
 		if err := r.workflows.End(ctx, d.Ref(), why); err != nil {
@@ -107,6 +104,18 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 		t.lostAt = time.Now()
 	}
 	return wait, nil
+}
+
+// ensureRuns starts the workflow of d if it is not known to run.
+func (r *reconciler) ensureRuns(ctx context.Context, d *v1beta1.Disruption, t *sentState) error {
+	if time.Since(t.checked) < recheck {
+		return nil
+	}
+	if err := r.workflows.Start(ctx, d); err != nil {
+		return err
+	}
+	t.checked = time.Now()
+	return nil
 }
 
 // wantsObservations is false while the workflow of d reads the cluster itself: before it
