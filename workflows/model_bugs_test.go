@@ -158,7 +158,7 @@ var bugs = []*bug{
 }
 
 // many is a scenario with more targets than a local activity creates chaos pods for.
-var many = scenario{name: "many targets", pods: localTargetLimit + 1, wanted: localTargetLimit + 1}
+var many = scene{name: "many targets", pods: localTargetLimit + 1, wanted: localTargetLimit + 1}
 
 // The model is worth what it finds: each of these bugs breaks the promise, and some trial
 // must report it.
@@ -178,7 +178,7 @@ func TestTheModelFindsPlantedBugs(t *testing.T) {
 // find makes trials until one breaks the promise.
 func (b *bug) find() (trials int, made *faults, wrong []string) {
 	all := append(slices.Clone(scenes), many)
-	s := all[slices.IndexFunc(all, func(s scenario) bool { return s.name == b.scenario })]
+	s := all[slices.IndexFunc(all, func(s scene) bool { return s.name == b.scenario })]
 	s.bug = b
 	quiet, wrong := attemptTrial(s, &faults{})
 	if len(wrong) > 0 {
@@ -217,7 +217,7 @@ var onceBroken = []struct {
 func TestWhatOnceBrokeThePromise(t *testing.T) {
 	for _, trial := range onceBroken {
 		t.Run(trial.name, func(t *testing.T) {
-			s := scenes[slices.IndexFunc(scenes, func(s scenario) bool { return s.name == trial.scenario })]
+			s := scenes[slices.IndexFunc(scenes, func(s scene) bool { return s.name == trial.scenario })]
 			d, from := deviations{}, 0
 			for _, next := range trial.steps {
 				made, _ := attemptTrial(s, &faults{forced: d})

@@ -20,8 +20,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// scenario is a disruption of the model.
-type scenario struct {
+// scene is a disruption of the model.
+type scene struct {
 	name string
 	// pods is how many pods match the selector, wanted how many of them to disrupt.
 	pods, wanted int
@@ -148,7 +148,7 @@ type lateWrite struct {
 
 // cluster is the model: the API, the nodes and the people.
 type cluster struct {
-	scenario
+	scene
 	faults *faults
 	env    *testsuite.TestWorkflowEnvironment
 	time   workflow.Context
@@ -200,9 +200,9 @@ type cluster struct {
 	unsteady bool
 }
 
-func newCluster(s scenario, c *faults) *cluster {
+func newCluster(s scene, c *faults) *cluster {
 	m := &cluster{
-		scenario: s, faults: c, there: true, finalizer: true, run: 1, began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		scene: s, faults: c, there: true, finalizer: true, run: 1, began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		pods: map[string]*chaosPod{}, marks: map[string]*chaosPod{}, tries: map[string]int{}, released: map[string]bool{}, byHand: map[string]bool{},
 		heartbeats: map[string][]time.Duration{},
 	}

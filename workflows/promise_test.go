@@ -99,7 +99,7 @@ func TestPromise(t *testing.T) {
 func again(t *testing.T, trial string) {
 	name, text, _ := strings.Cut(trial, ":")
 	d, err := parseDeviations(text)
-	i := slices.IndexFunc(scenes, func(s scenario) bool { return s.name == name })
+	i := slices.IndexFunc(scenes, func(s scene) bool { return s.name == name })
 	if err != nil || i < 0 {
 		t.Fatalf("-trial %q: no such scenario, or %v", trial, err)
 	}
@@ -117,7 +117,7 @@ var (
 	randomSeed   = flag.Uint64("seed", 0, "of the first of them, each has the next; 0: the commit")
 )
 
-var scenes = []scenario{
+var scenes = []scene{
 	{name: "one target", pods: 1, wanted: 1},
 	{name: "two of three", pods: 3, wanted: 2},
 	{name: "two, static, later", pods: 2, wanted: 2, static: true, delay: 40 * time.Second},
@@ -131,7 +131,7 @@ var scenes = []scenario{
 }
 
 // attemptTrial is one trial from its first step to its last trace.
-func attemptTrial(s scenario, c *faults) (*faults, []string) {
+func attemptTrial(s scene, c *faults) (*faults, []string) {
 	m := newCluster(s, c)
 	m.all()
 	return c, m.wrong
@@ -255,7 +255,7 @@ type explorer struct {
 }
 
 // exhaust makes all trials of a scenario with at most so many deviations.
-func (e *explorer) exhaust(s scenario, deviationsAtMost int) {
+func (e *explorer) exhaust(s scene, deviationsAtMost int) {
 	level := []deviations{{}}
 	for range deviationsAtMost + 1 {
 		var mu sync.Mutex
@@ -273,7 +273,7 @@ func (e *explorer) exhaust(s scenario, deviationsAtMost int) {
 }
 
 // try makes one trial, in the background.
-func (e *explorer) try(s scenario, name string, with func() *faults, then func(*faults)) {
+func (e *explorer) try(s scene, name string, with func() *faults, then func(*faults)) {
 	e.slots <- struct{}{}
 	e.trials++
 	e.group.Go(func() {
@@ -288,7 +288,7 @@ func (e *explorer) try(s scenario, name string, with func() *faults, then func(*
 
 // report makes a failure as small as it can be. Of failures with the same text one is
 // enough.
-func (e *explorer) report(s scenario, name string, made *faults) {
+func (e *explorer) report(s scene, name string, made *faults) {
 	least := shrunk(made.deviations(), func(d deviations) bool {
 		_, wrong := attemptTrial(s, &faults{forced: d})
 		return len(wrong) > 0

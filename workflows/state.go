@@ -13,6 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
+	"github.com/squall-chaos/squall/workflows/prober"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -170,7 +171,7 @@ type disruption struct {
 	steadyWrites  []activities.SteadyStateReport
 	steadyReports int
 	// asker runs the probes; nil until the first phase begins.
-	asker *prober
+	asker *prober.Prober
 	// notifying counts the notifications whose start Temporal has not confirmed yet.
 	notifying int
 	// newRunDue is true when the history is long enough for a new run.

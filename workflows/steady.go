@@ -11,6 +11,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/notification"
+	"github.com/squall-chaos/squall/workflows/prober"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -53,7 +54,7 @@ func (d *disruption) passGate(ctx workflow.Context, chosen *activities.Selection
 	d.publishPhase(ctx, d.idlePhase())
 	asking, stop := workflow.WithCancel(ctx)
 	defer stop()
-	d.prober().ask(asking)
+	d.prober().Ask(asking)
 	closes := d.Steady.Began.Add(spec.GateTimeout())
 	for !d.gateOpen() {
 		left := closes.Sub(workflow.Now(ctx))
@@ -128,8 +129,8 @@ func (d *disruption) replaceTargets(ctx workflow.Context, chosen *activities.Sel
 func (d *disruption) guard(ctx workflow.Context) bool {
 	spec := *d.Plan.SteadyState
 	d.beginSteadyPhase(ctx, v1beta1.ProbeDuring, status.SteadyStateReached)
-	d.prober().ask(ctx)
-	_ = workflow.Await(ctx, func() bool { return d.Steady.Asking(spec) || d.prober().missed })
+	d.prober().Ask(ctx)
+	_ = workflow.Await(ctx, func() bool { return d.Steady.Asking(spec) || d.prober().Missed() })
 	return ctx.Err() == nil
 }
 
@@ -138,7 +139,7 @@ func (d *disruption) guard(ctx workflow.Context) bool {
 func (d *disruption) resumeGuard(ctx workflow.Context) {
 	if d.guarded() && d.Steady != nil && d.Steady.Phase == v1beta1.ProbeDuring {
 		d.Steady.KeepCompared()
-		d.prober().ask(ctx)
+		d.prober().Ask(ctx)
 		d.writeSteadyState(ctx, status.SteadyStateAsked, "")
 	}
 }
@@ -169,11 +170,11 @@ func (d *disruption) beginSteadyPhase(ctx workflow.Context, phase v1beta1.ProbeP
 }
 
 // prober runs the probes. It exists once the first phase begins.
-func (d *disruption) prober() *prober {
+func (d *disruption) prober() *prober.Prober {
 	if d.asker == nil {
-		d.asker = &prober{
-			spec: *d.Plan.SteadyState, course: d.Steady, rules: d.Plan.ProbeRules,
-			input: activities.AskProbesInput{Disruption: d.ref}, lasts: d.remaining, changed: d.steadyStateChanged,
+		d.asker = &prober.Prober{
+			Spec: *d.Plan.SteadyState, Course: d.Steady, Rules: d.Plan.ProbeRules,
+			Input: activities.AskProbesInput{Disruption: d.ref}, Lasts: d.remaining, Changed: d.steadyStateChanged,
 		}
 	}
 	return d.asker
@@ -182,7 +183,7 @@ func (d *disruption) prober() *prober {
 // receive passes the results of probes on.
 func (d *disruption) receive(ctx workflow.Context, transition contract.ProbeTransition) {
 	if d.guarded() && d.Steady != nil {
-		d.prober().receive(ctx, transition)
+		d.prober().Receive(ctx, transition)
 	}
 }
 
@@ -274,7 +275,7 @@ func (d *disruption) awaitRecovery(ctx workflow.Context) {
 	spec := *d.Plan.SteadyState
 	d.beginSteadyPhase(ctx, v1beta1.ProbeAfter, status.SteadyStateAsked)
 	asking, stop := workflow.WithCancel(ctx)
-	d.prober().ask(asking)
+	d.prober().Ask(asking)
 	left := d.Steady.Began.Add(spec.RecoveryTimeout()).Sub(workflow.Now(ctx))
 	back, _ := flow.AwaitFor(ctx, max(left, 0), "the steady state: is it back?", func() bool { return d.Steady.Reached(spec) || d.skipsRecovery() })
 	stop()
@@ -293,8 +294,8 @@ func (d *disruption) awaitRecovery(ctx workflow.Context) {
 // has the answers of the whole phase. It does not wait if the object has to be removed at
 // once.
 func (d *disruption) awaitLastWord(ctx workflow.Context) {
-	if d.guarded() && d.asker != nil && d.asker.lastWord && !d.skipsRecovery() {
-		_, _ = flow.AwaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.asker.lastWord || d.skipsRecovery() })
+	if d.guarded() && d.asker != nil && d.asker.FinalDue() && !d.skipsRecovery() {
+		_, _ = flow.AwaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.asker.FinalDue() || d.skipsRecovery() })
 	}
 }
 

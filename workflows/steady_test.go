@@ -406,12 +406,6 @@ func TestSilentProberCountsAsBlind(t *testing.T) {
 		p.after(time.Minute, func() { p.report(in, v1beta1.ProbeUnknown, "no server") })
 		p.wantVerdict(t, p.run(t), v1beta1.VerdictAborted, "could not be asked for too long: no server")
 	})
-	t.Run("the limit is that of the quickest probe", func(t *testing.T) {
-		spec := v1beta1.SteadyState{Probes: []v1beta1.Probe{{PeriodSeconds: 60}, {PeriodSeconds: 1}, {PeriodSeconds: 1, FailureThreshold: 1, Phases: []v1beta1.ProbePhase{after}}}}.WithDefaults()
-		if got := blindLimit(spec); got != 23*time.Second {
-			t.Errorf("limit %s, want 23s", got)
-		}
-	})
 }
 
 // fails ends the first AskProbes of a phase with an error, a minute after its start.

@@ -163,26 +163,6 @@ func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// probeOptions are for one activity that asks the probes of a phase. The next one
-// receives the last heartbeat. The workflow does not wait for a cancelled one, unless it
-// needs its final result.
-func probeOptions(ctx workflow.Context, phase v1beta1.ProbePhase, lasts time.Duration, lastWord bool) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              contract.ProbeTaskQueue,
-		ScheduleToCloseTimeout: lasts,
-		HeartbeatTimeout:       contract.ProbeHeartbeatTimeout,
-		WaitForCancellation:    lastWord,
-		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
-		Summary:                "ask the probes of phase " + string(phase),
-	})
-}
-
-// probePause is how long to wait before the next prober starts after so many silent ones
-// in a row: each costs events of history.
-func probePause(silent int) time.Duration {
-	return min(time.Second<<min(silent-1, 9), 5*time.Minute)
-}
-
 // cleaningOptions are for removing chaos pods. Temporal tries for 15 minutes before the
 // workflow reports a failure.
 func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {

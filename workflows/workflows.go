@@ -6,6 +6,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/notification"
 	"github.com/squall-chaos/squall/workflows/run"
+	"github.com/squall-chaos/squall/workflows/scenario"
 	"github.com/squall-chaos/squall/workflows/sweep"
 )
 
@@ -17,7 +18,7 @@ type registry interface {
 // Register registers all workflows of contract.TaskQueue by their names.
 func Register(r registry) {
 	r.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-	r.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	r.RegisterWorkflowWithOptions(scenario.Workflow, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 	r.RegisterWorkflowWithOptions(run.Workflow, workflow.RegisterOptions{Name: contract.CronWorkflowType})
 	r.RegisterWorkflowWithOptions(run.Workflow, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
 	r.RegisterWorkflowWithOptions(sweep.Workflow, workflow.RegisterOptions{Name: contract.SweepWorkflowType})

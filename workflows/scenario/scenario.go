@@ -1,7 +1,8 @@
-package workflows
+// Package scenario is the workflow that does the steps of a DisruptionScenario one after
+// the other.
+package scenario
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -15,14 +16,15 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/notification"
+	"github.com/squall-chaos/squall/workflows/prober"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
-// play names the activities of a scenario; it is never called.
-var play *scenarios.Activities
+// a names the activities; it is never called.
+var a *scenarios.Activities
 
-// ScenarioResult is what the Temporal UI shows of a scenario that is over.
-type ScenarioResult struct {
+// Result is what the Temporal UI shows of a scenario that is over.
+type Result struct {
 	Summary string          `json:"summary"`
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 }
@@ -40,44 +42,44 @@ type steps struct {
 	ended   bool
 	// prober asks the probes of the whole run, and stopGuard ends those of phase During; nil
 	// without probes. aborted is true when the probes end the scenario.
-	prober    *prober
+	prober    *prober.Prober
 	stopGuard workflow.CancelFunc
 	aborted   bool
 	// writing is held while status is written.
 	writing workflow.Mutex
 }
 
-// Scenario does the steps of a DisruptionScenario one after the other. Its disruptions
+// Workflow does the steps of a DisruptionScenario one after the other. Its disruptions
 // have workflows of their own, which clean, and need nothing of this one. The workflow
 // asks and writes nothing while nothing happens.
-func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, error) {
+func Workflow(ctx workflow.Context, in contract.ScenarioInput) (Result, error) {
 	s := &steps{ref: in.Scenario, writing: workflow.NewMutex(ctx)}
 	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation ends the disruptions first
 	if err := s.listen(ctx, free); err != nil {
-		return ScenarioResult{}, err
+		return Result{}, err
 	}
-	if err := workflow.ExecuteActivity(flow.RequiredOptions(free, "read the plan and judge it"), play.ReadScenario, in).Get(free, &s.plan); err != nil {
-		return ScenarioResult{}, err
+	if err := workflow.ExecuteActivity(flow.RequiredOptions(free, "read the plan and judge it"), a.ReadScenario, in).Get(free, &s.plan); err != nil {
+		return Result{}, err
 	}
 	if s.plan.Gone != "" {
-		return ScenarioResult{Summary: s.plan.Gone}, nil
+		return Result{Summary: s.plan.Gone}, nil
 	}
 	s.status = s.plan.Status
 	if s.plan.Rejected != "" {
 		s.status.Phase, s.status.Message = v1beta1.ScenarioRejected, s.plan.Rejected
 		s.notify(free, v1beta1.NotificationError, notification.ReasonRejected, "Nothing is done: "+s.plan.Rejected, 1)
-		return ScenarioResult{Summary: "rejected: " + s.plan.Rejected}, s.report(free)
+		return Result{Summary: "rejected: " + s.plan.Rejected}, s.report(free)
 	}
 	if err := s.beginGuard(free); err != nil {
-		return ScenarioResult{}, err
+		return Result{}, err
 	}
 	for i := 0; i < len(s.plan.Steps) && (s.stopped == "" || s.underWay(i)); i++ {
 		if err := s.do(free, i); err != nil {
-			return ScenarioResult{}, err
+			return Result{}, err
 		}
 	}
 	if err := s.awaitRecovery(free); err != nil {
-		return ScenarioResult{}, err
+		return Result{}, err
 	}
 	return s.finish(free)
 }
@@ -133,7 +135,7 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 	}
 	var begun scenarios.BegunStep
 	in := scenarios.BeginStepInput{Scenario: s.ref, Generation: s.plan.Generation, Step: i, Known: at.Disruptions, Stopped: s.ended}
-	if err := workflow.ExecuteActivity(flow.RequiredOptions(ctx, "begin step "+at.Name), play.BeginStep, in).Get(ctx, &begun); err != nil {
+	if err := workflow.ExecuteActivity(flow.RequiredOptions(ctx, "begin step "+at.Name), a.BeginStep, in).Get(ctx, &begun); err != nil {
 		return err
 	}
 	at.Disruptions = begun.Runs
@@ -152,7 +154,7 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 		}
 		s.runsChanged = false
 		looks := flow.RequiredOptions(ctx, "see which disruptions of "+at.Name+" are over")
-		if err := workflow.ExecuteActivity(looks, play.SeeRuns, scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, &at.Disruptions); err != nil {
+		if err := workflow.ExecuteActivity(looks, a.SeeRuns, scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, &at.Disruptions); err != nil {
 			return err
 		}
 		if allOver(at.Disruptions) {
@@ -170,7 +172,7 @@ func (s *steps) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStatus) er
 	if err := s.enter(ctx, at, v1beta1.ScenarioStopping, "Its disruptions are deleted: "+s.stopped+"."); err != nil {
 		return err
 	}
-	return workflow.ExecuteActivity(flow.RequiredOptions(ctx, "delete the disruptions of "+at.Name), play.EndRuns,
+	return workflow.ExecuteActivity(flow.RequiredOptions(ctx, "delete the disruptions of "+at.Name), a.EndRuns,
 		scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, nil)
 }
 
@@ -224,7 +226,7 @@ func (s *steps) judge(step scenarios.Step, at *v1beta1.ScenarioStepStatus) {
 }
 
 // finish writes the result.
-func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
+func (s *steps) finish(ctx workflow.Context) (Result, error) {
 	s.status.Phase, s.status.Step, s.status.Message = v1beta1.ScenarioFinished, "", "All steps are done."
 	if s.stopped != "" {
 		s.status.Message = "No further step is done: " + s.stopped + "."
@@ -237,14 +239,14 @@ func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 		s.status.Verdict = steadystate.WorstOf(s.status.Verdict, v1beta1.VerdictAborted)
 	}
 	if s.prober != nil {
-		s.status.Verdict = steadystate.WorstOf(s.status.Verdict, s.prober.course.Verdict(s.prober.spec))
+		s.status.Verdict = steadystate.WorstOf(s.status.Verdict, s.prober.Course.Verdict(s.prober.Spec))
 	}
 	kind := v1beta1.NotificationCompletion
 	if s.status.Verdict != v1beta1.VerdictPassed {
 		kind = v1beta1.NotificationWarning
 	}
 	s.notify(ctx, kind, notification.ReasonFinished, s.status.Message, 1)
-	return ScenarioResult{Summary: s.status.Message, Verdict: s.status.Verdict}, s.report(ctx)
+	return Result{Summary: s.status.Message, Verdict: s.status.Verdict}, s.report(ctx)
 }
 
 // notify starts a notification of a change, if the plan asks for notifications of this
@@ -276,73 +278,12 @@ func (s *steps) report(ctx workflow.Context) error {
 	}
 	defer s.writing.Unlock()
 	if s.prober != nil {
-		steady := s.prober.course.Status(s.prober.spec, s.status.Phase.Over(), workflow.Now(ctx))
+		steady := s.prober.Course.Status(s.prober.Spec, s.status.Phase.Over(), workflow.Now(ctx))
 		s.status.SteadyState = &steady
 	}
 	workflow.SetCurrentDetails(ctx, s.details())
 	in := scenarios.ReportInput{Scenario: s.ref, Status: *s.status.DeepCopy()}
-	return workflow.ExecuteActivity(flow.RequiredOptions(ctx, "write status: "+string(s.status.Phase)), play.ReportScenario, in).Get(ctx, nil)
-}
-
-// listen handles signals and updates for as long as the workflow runs.
-func (s *steps) listen(ctx, free workflow.Context) error {
-	settled := workflow.GetSignalChannelWithOptions(ctx, contract.SignalSettled, workflow.SignalChannelOptions{
-		Description: "Sent by the controller: a disruption of the scenario is over."})
-	end := workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
-		Description: `Stops the scenario: its disruptions are deleted, and no further step is done. {"reason":"why"} is optional.`})
-	approve := workflow.GetSignalChannelWithOptions(ctx, contract.SignalApprove, workflow.SignalChannelOptions{
-		Description: "As the update of the same name, for scripts that cannot wait for an answer. " + approveHelp})
-	probe := workflow.GetSignalChannelWithOptions(ctx, contract.SignalProbe, workflow.SignalChannelOptions{
-		Description: "Sent by who asks the probes: what changed."})
-	workflow.Go(free, func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len()+probe.Len() > 0 }) == nil {
-			flow.Each(settled, func(any) { s.runsChanged = true })
-			flow.Each(end, func(end any) { s.end(cmp.Or(flow.ReasonOf(end), "the scenario was deleted or ended")) })
-			flow.Each(probe, func(transition contract.ProbeTransition) {
-				if s.prober != nil {
-					s.prober.receive(ctx, transition)
-				}
-			})
-			flow.Each(approve, func(a contract.Approval) {
-				if err := s.approve(a); err != nil {
-					workflow.GetLogger(ctx).Warn("approval refused", "error", err)
-				}
-			})
-		}
-	})
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		ctx.Done().Receive(ctx, nil)
-		s.end("its workflow was cancelled in Temporal")
-	})
-	return workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateApprove,
-		func(_ workflow.Context, a contract.Approval) (string, error) {
-			return "step " + a.Step + " is approved", s.approve(a)
-		},
-		workflow.UpdateHandlerOptions{Description: "Approves a step that waits for a person. " + approveHelp, Validator: s.checkApproval})
-}
-
-const approveHelp = `{"step":"name","by":"you"}`
-
-func (s *steps) approve(a contract.Approval) error {
-	if err := s.checkApproval(a); err != nil {
-		return err
-	}
-	s.status.Steps[len(s.status.Steps)-1].ApprovedBy = strings.TrimSpace(a.By)
-	return nil
-}
-
-// checkApproval returns an error about a wrong approval, for the dialog it came from.
-func (s *steps) checkApproval(a contract.Approval) error {
-	if s.status.Phase != v1beta1.ScenarioSuspended || s.status.Step != a.Step {
-		return fmt.Errorf("step %q does not wait for an approval", a.Step)
-	}
-	if strings.TrimSpace(a.By) == "" {
-		return fmt.Errorf(`an approval needs "by" (who approves)`)
-	}
-	if by := s.status.Steps[len(s.status.Steps)-1].ApprovedBy; by != "" {
-		return fmt.Errorf("step %q is approved by %s already", a.Step, by)
-	}
-	return nil
+	return workflow.ExecuteActivity(flow.RequiredOptions(ctx, "write status: "+string(s.status.Phase)), a.ReportScenario, in).Get(ctx, nil)
 }
 
 func allOver(runs []v1beta1.ScenarioRun) bool {
@@ -369,40 +310,4 @@ func verdictOf(runs []v1beta1.ScenarioRun, incomplete bool) v1beta1.Verdict {
 // now is the time of the workflow, in the precision of status.
 func now(ctx workflow.Context) metav1.Time {
 	return metav1.NewTime(workflow.Now(ctx).UTC().Truncate(time.Second))
-}
-
-// details is the page a person reads in the Temporal UI.
-func (s *steps) details() string {
-	page := scenarioDetails(s.ref, s.status)
-	if s.prober != nil {
-		page += "\n" + strings.Join(flow.ProbeList(s.prober.spec, s.prober.course, s.status.Phase.Over()), "\n")
-	}
-	return page
-}
-
-// scenarioDetails is the part of that page about the steps: markdown.
-func scenarioDetails(ref contract.ScenarioRef, status v1beta1.DisruptionScenarioStatus) string {
-	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", flow.OneLine(status.Message), ""}
-	if !status.Phase.Over() {
-		b = append(b, fmt.Sprintf("`kubectl -n %s describe discenario %s` shows all of it.", ref.Namespace, ref.Name), "")
-	}
-	for _, step := range status.Steps {
-		var runs []string
-		for _, run := range step.Disruptions {
-			runs = append(runs, flow.OneLine(strings.TrimSpace(run.Name+" "+run.Ending)))
-		}
-		line := fmt.Sprintf("- **%s**: %s", step.Name, step.Phase)
-		if step.Verdict != "" {
-			line += ", " + string(step.Verdict)
-		}
-		if len(runs) > 0 {
-			line += " (" + strings.Join(runs, ", ") + ")"
-		}
-		b = append(b, line)
-	}
-	if status.Phase == v1beta1.ScenarioSuspended {
-		b = append(b, "", "To approve: *More Actions*, *Send an Update*, `approve`, and paste:", "",
-			"```json", "{", fmt.Sprintf(`  "step": %q,`, status.Step), `  "by": "your name"`, "}", "```")
-	}
-	return strings.Join(b, "\n")
 }

@@ -1,4 +1,4 @@
-package workflows
+package scenario
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/notification"
+	"github.com/squall-chaos/squall/workflows/prober"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -28,12 +29,12 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 	if s.plan.SteadyState == nil {
 		return nil
 	}
-	s.prober = &prober{
-		spec: *s.plan.SteadyState, course: &steadystate.Course{}, rules: activities.ProbeRulesOneClock,
-		input: activities.AskProbesInput{Scenario: &s.ref},
-		lasts: func(workflow.Context) time.Duration { return longestScenario }, changed: s.steadyStateChanged,
+	s.prober = &prober.Prober{
+		Spec: *s.plan.SteadyState, Course: &steadystate.Course{}, Rules: activities.ProbeRulesOneClock,
+		Input: activities.AskProbesInput{Scenario: &s.ref},
+		Lasts: func(workflow.Context) time.Duration { return longestScenario }, Changed: s.steadyStateChanged,
 	}
-	course, spec := s.prober.course, s.prober.spec
+	course, spec := s.prober.Course, s.prober.Spec
 	if len(s.status.Steps) == 0 {
 		if err := s.passGate(ctx); err != nil || s.stopped != "" {
 			return err
@@ -42,14 +43,14 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 	course.Begin(spec, v1beta1.ProbeDuring, workflow.Now(ctx))
 	guarding, stop := workflow.WithCancel(ctx)
 	s.stopGuard = stop
-	s.prober.ask(guarding)
-	return workflow.Await(ctx, func() bool { return course.Asking(spec) || s.prober.missed || s.ended })
+	s.prober.Ask(guarding)
+	return workflow.Await(ctx, func() bool { return course.Asking(spec) || s.prober.Missed() || s.ended })
 }
 
 // passGate waits until the probes let the first step begin. If they do not succeed in
 // time, no step begins.
 func (s *steps) passGate(ctx workflow.Context) error {
-	course, spec := s.prober.course, s.prober.spec
+	course, spec := s.prober.Course, s.prober.Spec
 	open, err := s.awaitPhase(ctx, v1beta1.ProbeBefore, spec.GateTimeout(), "the steady state: no step begins before the probes succeed")
 	if err == nil && !open && !s.ended {
 		s.stopped = v1beta1.EndingNotSteady + course.WhyClosed(spec)
@@ -64,7 +65,7 @@ func (s *steps) awaitRecovery(ctx workflow.Context) error {
 	if s.stopGuard == nil {
 		return nil
 	}
-	course, spec := s.prober.course, s.prober.spec
+	course, spec := s.prober.Course, s.prober.Spec
 	s.stopGuard()
 	course.End(spec, false)
 	course.Injected = s.disturbed() || s.stopped == ""
@@ -78,7 +79,7 @@ func (s *steps) awaitRecovery(ctx workflow.Context) error {
 // awaitPhase asks the probes of a phase until all of them succeed, their time is over, or
 // a person ends the scenario.
 func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patience time.Duration, summary string) (reached bool, err error) {
-	course, spec := s.prober.course, s.prober.spec
+	course, spec := s.prober.Course, s.prober.Spec
 	course.Begin(spec, phase, workflow.Now(ctx))
 	if !spec.Asks(phase) {
 		course.End(spec, true)
@@ -90,7 +91,7 @@ func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patie
 	}
 	asking, stop := workflow.WithCancel(ctx)
 	defer stop()
-	s.prober.ask(asking)
+	s.prober.Ask(asking)
 	if _, err := flow.AwaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || s.skipsRecovery() }); err != nil {
 		return false, err
 	}
@@ -110,7 +111,7 @@ func (s *steps) disturbed() bool {
 // steadyStateChanged ends a scenario that a probe aborts. If the scenario continues, it
 // notifies of a lost steady state.
 func (s *steps) steadyStateChanged(ctx workflow.Context) {
-	course, spec := s.prober.course, s.prober.spec
+	course, spec := s.prober.Course, s.prober.Spec
 	workflow.SetCurrentDetails(ctx, s.details())
 	if why := course.WhyAborted(spec); why != "" && !s.ended {
 		s.aborted = true

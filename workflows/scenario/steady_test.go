@@ -1,4 +1,4 @@
-package workflows
+package scenario
 
 import (
 	"context"
@@ -14,6 +14,13 @@ import (
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/stretchr/testify/mock"
+)
+
+const (
+	before = v1beta1.ProbeBefore
+	in     = v1beta1.ProbeDuring
+	after  = v1beta1.ProbeAfter
 )
 
 // guardedTheatre has one probe of the whole run. reports is its state by phase, Success
@@ -30,7 +37,7 @@ func newGuardedTheatre(t *testing.T, probe v1beta1.Probe, steps ...scenarios.Ste
 	probe.Name, probe.PeriodSeconds = "shop", 1
 	g.plan.SteadyState = (&v1beta1.SteadyState{Probes: []v1beta1.Probe{probe}}).ForWorkflow()
 	g.RegisterActivity(&activities.Activities{})
-	g.OnActivity(a.AskProbes, anything(2)...).After(1000*time.Hour).Return(activities.AskProbesResult{}, nil).Maybe()
+	g.OnActivity((*activities.Activities)(nil).AskProbes, mock.Anything, mock.Anything).After(1000*time.Hour).Return(activities.AskProbesResult{}, nil).Maybe()
 	g.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
 		var asks activities.AskProbesInput
 		if info.ActivityType.Name != "AskProbes" || args.Get(&asks) != nil {

@@ -1,4 +1,4 @@
-package workflows
+package scenario
 
 import (
 	"context"
@@ -15,6 +15,11 @@ import (
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/notification"
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/workflow"
+	"slices"
+	"sync"
 )
 
 var gameDay = contract.ScenarioRef{Namespace: "shop", Name: "gameday", UID: "s1"}
@@ -37,12 +42,12 @@ func newTheatre(t *testing.T, steps ...scenarios.Step) *theatre {
 	var suite testsuite.WorkflowTestSuite
 	p := &theatre{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, plan: scenarios.Plan{Generation: 1, Steps: steps}, endings: map[string]v1beta1.ScenarioRun{}}
 	p.RegisterActivity(&scenarios.Activities{})
-	p.OnActivity(play.ReadScenario, anything(2)...).Return(func(context.Context, contract.ScenarioInput) (scenarios.Plan, error) { return p.plan, nil })
-	p.OnActivity(play.ReportScenario, anything(2)...).Return(func(_ context.Context, in scenarios.ReportInput) error {
+	p.OnActivity(a.ReadScenario, mock.Anything, mock.Anything).Return(func(context.Context, contract.ScenarioInput) (scenarios.Plan, error) { return p.plan, nil })
+	p.OnActivity(a.ReportScenario, mock.Anything, mock.Anything).Return(func(_ context.Context, in scenarios.ReportInput) error {
 		p.last = in.Status
 		return nil
 	})
-	p.OnActivity(play.BeginStep, anything(2)...).Return(func(_ context.Context, in scenarios.BeginStepInput) (scenarios.BegunStep, error) {
+	p.OnActivity(a.BeginStep, mock.Anything, mock.Anything).Return(func(_ context.Context, in scenarios.BeginStepInput) (scenarios.BegunStep, error) {
 		begun := scenarios.BegunStep{Runs: in.Known, Stopped: p.stopped}
 		for i := len(in.Known); i < p.plan.Steps[in.Step].Disruptions && p.stopped == ""; i++ {
 			name := p.plan.Steps[in.Step].Name + string(rune('1'+i))
@@ -51,7 +56,7 @@ func newTheatre(t *testing.T, steps ...scenarios.Step) *theatre {
 		}
 		return begun, nil
 	})
-	p.OnActivity(play.SeeRuns, anything(2)...).Return(func(_ context.Context, in scenarios.RunsInput) ([]v1beta1.ScenarioRun, error) {
+	p.OnActivity(a.SeeRuns, mock.Anything, mock.Anything).Return(func(_ context.Context, in scenarios.RunsInput) ([]v1beta1.ScenarioRun, error) {
 		p.looks++
 		for i, run := range in.Runs {
 			if over, found := p.endings[run.Name]; found {
@@ -60,7 +65,7 @@ func newTheatre(t *testing.T, steps ...scenarios.Step) *theatre {
 		}
 		return in.Runs, nil
 	})
-	p.OnActivity(play.EndRuns, anything(2)...).Return(func(_ context.Context, in scenarios.RunsInput) error {
+	p.OnActivity(a.EndRuns, mock.Anything, mock.Anything).Return(func(_ context.Context, in scenarios.RunsInput) error {
 		for _, run := range in.Runs {
 			p.ended = append(p.ended, run.Name)
 		}
@@ -78,10 +83,10 @@ func (p *theatre) over(after time.Duration, name, ending string, verdict v1beta1
 }
 
 // done carries the scenario out, and expects this verdict and this message.
-func (p *theatre) done(verdict v1beta1.Verdict, message string) ScenarioResult {
+func (p *theatre) done(verdict v1beta1.Verdict, message string) Result {
 	p.t.Helper()
-	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
-	var r ScenarioResult
+	p.ExecuteWorkflow(Workflow, contract.ScenarioInput{Scenario: gameDay})
+	var r Result
 	if err := p.GetWorkflowResult(&r); err != nil {
 		p.t.Fatal(err)
 	}
@@ -241,23 +246,37 @@ func TestScenarioIsHeld(t *testing.T) {
 func TestScenarioIsRejected(t *testing.T) {
 	p := newTheatre(t)
 	p.plan = scenarios.Plan{Rejected: "spec.steps[0]: no"}
-	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
-	var r ScenarioResult
+	p.ExecuteWorkflow(Workflow, contract.ScenarioInput{Scenario: gameDay})
+	var r Result
 	if err := p.GetWorkflowResult(&r); err != nil || p.last.Phase != v1beta1.ScenarioRejected || p.last.Message != "spec.steps[0]: no" || r.Verdict != "" {
 		t.Errorf("%+v, %v, status %+v", r, err, p.last)
 	}
 }
 
-// receives sends all notifications to a webhook that always answers.
+// receives sends all notifications to a webhook that always answers, and records them,
+// each as a line.
 func (p *theatre) receives() (received func() []string) {
+	hook := notify.Recipient{Way: notify.Webhook, Least: v1beta1.NotificationInfo}
 	p.plan.Notify, p.plan.Requester = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure"}, "ann"
-	registerNotification(p.TestWorkflowEnvironment)
-	return recording(p.TestWorkflowEnvironment, func(n notify.Notification) string {
+	p.RegisterWorkflowWithOptions(notification.Workflow, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+	p.RegisterActivity(&notify.Activities{})
+	var mu sync.Mutex
+	var all []string
+	p.OnActivity((*notify.Activities)(nil).Notify, mock.Anything, mock.Anything).Return(func(_ context.Context, in notify.Delivery) error {
+		n := in.Notification
 		if n.Object != v1beta1.DisruptionRef(gameDay) || n.Kind != v1beta1.KindDisruptionScenario || n.Purpose != "to be sure" || n.Requester != "ann" {
 			p.t.Errorf("told of %+v", n)
 		}
-		return fmt.Sprintf("%s %s %s: %s", n.Type, n.ID, n.Verdict, n.Message)
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, fmt.Sprintf("%s %s %s: %s", n.Type, n.ID, n.Verdict, n.Message))
+		return nil
 	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
 }
 
 // Rule M1: people are notified that a step waits for them, and how it ended.
@@ -286,7 +305,7 @@ func TestNotificationsOfAScenario(t *testing.T) {
 	p = newTheatre(t)
 	p.plan.Rejected = "spec.steps[0]: no"
 	received = p.receives()
-	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
+	p.ExecuteWorkflow(Workflow, contract.ScenarioInput{Scenario: gameDay})
 	if diff := cmp.Diff([]string{"Error s1/rejected-1 : Nothing is done: spec.steps[0]: no"}, received()); diff != "" {
 		t.Errorf("told of one that is rejected (-want +got):\n%s", diff)
 	}
