@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
@@ -13,7 +14,6 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/steadystate"
-	"go.temporal.io/sdk/temporal"
 )
 
 // a names the activities; it is never called.
@@ -31,7 +31,8 @@ type Prober struct {
 	// Lasts is how long phase During may last, at most.
 	Lasts func(workflow.Context) time.Duration
 	// Changed is called when a result has changed.
-	Changed          func(workflow.Context)
+	Changed func(workflow.Context)
+
 	finalDue, missed bool
 	// clock is how far the clock of the last reporting prober is behind the workflow's.
 	clock struct {

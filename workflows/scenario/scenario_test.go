@@ -3,12 +3,16 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/notify"
@@ -16,10 +20,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/notification"
-	"github.com/stretchr/testify/mock"
-	"go.temporal.io/sdk/workflow"
-	"slices"
-	"sync"
 )
 
 var gameDay = contract.ScenarioRef{Namespace: "shop", Name: "gameday", UID: "s1"}
