@@ -12,7 +12,7 @@ import (
 // inOnePiece are the calls that list what is in a cluster at once and not in pages,
 // by function, and why they may.
 var inOnePiece = map[string]string{
-	"activities.listChaosPods":               "one shard has 200 targets at most",
+	"activities/cluster.ListChaosPods":       "one shard has 200 targets at most",
 	"activities/orphans.listNodes":           "it is one page, of the size that the workflow asks for",
 	"activities/orphans.hasFootprint":        "it asks for one",
 	"activities/census.reflect":              "a reflector asks for pages itself",
