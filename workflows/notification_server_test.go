@@ -5,8 +5,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/api/enums/v1"
@@ -100,15 +98,4 @@ func notifications(s *stage) {
 		s.Errorf("it says %q, want %q", done.Summary, want)
 	}
 	s.keep("notification-given-up", "")
-}
-
-// A notification that fails does not stop the disruption.
-func TestADisruptionGoesOnWithoutItsNotification(t *testing.T) {
-	w := newWorld(t)
-	w.notified(t)
-	w.env.OnWorkflow(contract.NotificationWorkflowType, anything(2)...).Return(notification.Result{}, errors.New("it is broken"))
-	if result := w.run(t); !strings.Contains(result.Summary, "nothing is left") {
-		t.Errorf("result = %+v", result)
-	}
-	w.want(t, "prepare", "select", "create", "clean", "finish")
 }

@@ -31,7 +31,15 @@ import (
 	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
 )
+
+var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
+
+// failedPod failed to clean.
+var failedPod = chaospod.LeftPod{Pod: "chaos-1", UID: "uid-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: chaospod.Failed, Why: "qdisc busy"}
+
+var stuckPods = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 
 func TestMain(m *testing.M) { os.Exit(temporalserver.Tests{M: m}.Run()) }
 
@@ -100,6 +108,17 @@ type stage struct {
 	notified []string
 	// cleaning counts the calls of CleanChaosPods, reporting those of ReportPhase.
 	cleaning, reporting int
+}
+
+// next is the next of several answers, the last one for good.
+func next[T any](answers *[]T) (answer T) {
+	if len(*answers) > 0 {
+		answer = (*answers)[0]
+	}
+	if len(*answers) > 1 {
+		*answers = (*answers)[1:]
+	}
+	return answer
 }
 
 func newStage(t *testing.T, server *temporalserver.Server) *stage {
@@ -337,7 +356,7 @@ func (s *stage) resume(r contract.Resume) (answer string, err error) {
 }
 
 // state is the answer to the query of status.
-func (s *stage) state() (state State) {
+func (s *stage) state() (state disruption.State) {
 	answer, err := s.temporal.QueryWorkflow(s.Context(), s.id, "", contract.QueryStatus)
 	if err == nil {
 		err = answer.Get(&state)
@@ -486,12 +505,12 @@ func (s *stage) answered(run string) bool {
 }
 
 // carried is the state that the run passed to the next.
-func (s *stage) carried(run string) (state State) {
+func (s *stage) carried(run string) (state disruption.State) {
 	s.Helper()
 	s.eventually("a new run begins", func() bool { return s.run() != run })
 	events := s.history(run)
 	last := events[len(events)-1]
-	var in Input
+	var in disruption.Input
 	s.must(converter.GetDefaultDataConverter().FromPayloads(last.GetWorkflowExecutionContinuedAsNewEventAttributes().GetInput(), &in))
 	if in.Carried == nil {
 		s.Fatalf("the run ended with %s and carried nothing over", last.EventType)
@@ -499,7 +518,7 @@ func (s *stage) carried(run string) (state State) {
 	return *in.Carried
 }
 
-func (s *stage) result() (result Result) {
+func (s *stage) result() (result disruption.Result) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()

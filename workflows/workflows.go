@@ -1,9 +1,14 @@
+// Package workflows registers Squall's workflows, each of which has a package of its own.
+// Workflows make the durable decisions. They touch neither cluster nor clock: activities
+// read and change the cluster. Activities decide only what needs a live read: which target
+// is chosen, how a chaos pod ended, what is an orphan.
 package workflows
 
 import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
 	"github.com/squall-chaos/squall/workflows/notification"
 	"github.com/squall-chaos/squall/workflows/run"
 	"github.com/squall-chaos/squall/workflows/scenario"
@@ -15,9 +20,10 @@ type registry interface {
 	RegisterWorkflowWithOptions(w any, options workflow.RegisterOptions)
 }
 
-// Register registers all workflows of contract.TaskQueue by their names.
+// Register registers all workflows of contract.TaskQueue. They are started by name, never
+// by function: the SDK confuses functions that have the same name in several packages.
 func Register(r registry) {
-	r.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	r.RegisterWorkflowWithOptions(disruption.Workflow, workflow.RegisterOptions{Name: contract.WorkflowType})
 	r.RegisterWorkflowWithOptions(scenario.Workflow, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 	r.RegisterWorkflowWithOptions(run.Workflow, workflow.RegisterOptions{Name: contract.CronWorkflowType})
 	r.RegisterWorkflowWithOptions(run.Workflow, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})

@@ -41,6 +41,7 @@ type theatre struct {
 func newTheatre(t *testing.T, steps ...scenarios.Step) *theatre {
 	var suite testsuite.WorkflowTestSuite
 	p := &theatre{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, plan: scenarios.Plan{Generation: 1, Steps: steps}, endings: map[string]v1beta1.ScenarioRun{}}
+	p.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 	p.RegisterActivity(&scenarios.Activities{})
 	p.OnActivity(a.ReadScenario, mock.Anything, mock.Anything).Return(func(context.Context, contract.ScenarioInput) (scenarios.Plan, error) { return p.plan, nil })
 	p.OnActivity(a.ReportScenario, mock.Anything, mock.Anything).Return(func(_ context.Context, in scenarios.ReportInput) error {
@@ -85,7 +86,7 @@ func (p *theatre) over(after time.Duration, name, ending string, verdict v1beta1
 // done carries the scenario out, and expects this verdict and this message.
 func (p *theatre) done(verdict v1beta1.Verdict, message string) Result {
 	p.t.Helper()
-	p.ExecuteWorkflow(Workflow, contract.ScenarioInput{Scenario: gameDay})
+	p.ExecuteWorkflow(contract.ScenarioWorkflowType, contract.ScenarioInput{Scenario: gameDay})
 	var r Result
 	if err := p.GetWorkflowResult(&r); err != nil {
 		p.t.Fatal(err)
@@ -246,7 +247,7 @@ func TestScenarioIsHeld(t *testing.T) {
 func TestScenarioIsRejected(t *testing.T) {
 	p := newTheatre(t)
 	p.plan = scenarios.Plan{Rejected: "spec.steps[0]: no"}
-	p.ExecuteWorkflow(Workflow, contract.ScenarioInput{Scenario: gameDay})
+	p.ExecuteWorkflow(contract.ScenarioWorkflowType, contract.ScenarioInput{Scenario: gameDay})
 	var r Result
 	if err := p.GetWorkflowResult(&r); err != nil || p.last.Phase != v1beta1.ScenarioRejected || p.last.Message != "spec.steps[0]: no" || r.Verdict != "" {
 		t.Errorf("%+v, %v, status %+v", r, err, p.last)
@@ -305,7 +306,7 @@ func TestNotificationsOfAScenario(t *testing.T) {
 	p = newTheatre(t)
 	p.plan.Rejected = "spec.steps[0]: no"
 	received = p.receives()
-	p.ExecuteWorkflow(Workflow, contract.ScenarioInput{Scenario: gameDay})
+	p.ExecuteWorkflow(contract.ScenarioWorkflowType, contract.ScenarioInput{Scenario: gameDay})
 	if diff := cmp.Diff([]string{"Error s1/rejected-1 : Nothing is done: spec.steps[0]: no"}, received()); diff != "" {
 		t.Errorf("told of one that is rejected (-want +got):\n%s", diff)
 	}

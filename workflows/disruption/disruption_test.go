@@ -1,4 +1,4 @@
-package workflows
+package disruption
 
 import (
 	"context"
@@ -27,6 +27,11 @@ import (
 )
 
 var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
+
+const (
+	fireStop   = "emergency stop fire: payment is down"
+	earlierRun = "an earlier workflow began it"
+)
 
 // world plays the cluster: it answers activities and records the calls, in order.
 type world struct {
@@ -106,7 +111,7 @@ func newWorld(t *testing.T) *world {
 	w.plan = activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: start, ExpireAt: start.Add(time.Hour), SpecHash: "h"}
 	w.selections = []targets.Selection{{Desired: 2, Selected: 2, Matching: 5, Added: []int{0}}, {Desired: 2, Selected: 2, Matching: 5}}
 	w.env.RegisterActivity(&activities.Activities{})
-	w.env.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	w.env.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: contract.WorkflowType})
 	on := func(activity any, answer any, args int) {
 		w.env.OnActivity(activity, anything(args)...).Return(answer)
 	}

@@ -1,4 +1,4 @@
-package workflows
+package disruption
 
 import (
 	"errors"
@@ -167,7 +167,7 @@ func (c *cluster) runOnce(clock time.Time, in Input) (end time.Time, next *Input
 	})
 	c.env.SetStartTime(clock)
 	c.env.SetTestTimeout(time.Minute)
-	c.env.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	c.env.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: contract.WorkflowType})
 	c.terminated = false
 	c.env.ExecuteWorkflow(contract.WorkflowType, in)
 	err := c.env.GetWorkflowError()

@@ -1,4 +1,4 @@
-package workflows
+package disruption
 
 // The changes of the workflow that older histories do not have, in the order in which
 // they came (docs/upgrades.md).

@@ -1,4 +1,4 @@
-package workflows
+package disruption
 
 import (
 	"context"
@@ -22,6 +22,9 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/notification"
 )
+
+// hook is a webhook that receives all notifications.
+var hook = notify.Recipient{Way: notify.Webhook, Least: v1beta1.NotificationInfo}
 
 // notifier names the activities of notifications; it is never called.
 var notifier *notify.Activities
@@ -198,4 +201,15 @@ func TestAWebhookThatNeverAnswersDelaysNothing(t *testing.T) {
 	if beside > alone+time.Second {
 		t.Errorf("with a webhook that never answers it ended after %s, alone after %s", beside, alone)
 	}
+}
+
+// A notification that fails does not stop the disruption.
+func TestADisruptionGoesOnWithoutItsNotification(t *testing.T) {
+	w := newWorld(t)
+	w.notified(t)
+	w.env.OnWorkflow(contract.NotificationWorkflowType, anything(2)...).Return(notification.Result{}, errors.New("it is broken"))
+	if result := w.run(t); !strings.Contains(result.Summary, "nothing is left") {
+		t.Errorf("result = %+v", result)
+	}
+	w.want(t, "prepare", "select", "create", "clean", "finish")
 }
