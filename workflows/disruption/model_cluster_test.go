@@ -119,7 +119,7 @@ const (
 
 // graceOfChaosPods is the grace period of the pods that the activities make.
 var graceOfChaosPods = sync.OnceValue(func() time.Duration {
-	for _, template := range []string{"../activities/chaospod/chaospod.yaml", "../activities/chaospod.yaml"} {
+	for _, template := range []string{"../../activities/chaospod/chaospod.yaml", "../activities/chaospod.yaml"} {
 		text, err := os.ReadFile(template)
 		if err != nil {
 			continue
