@@ -18,7 +18,7 @@ var inOnePiece = map[string]string{
 	"activities/census.reflect":              "a reflector asks for pages itself",
 	"cli/demo.notReady":                      "the shop has three Deployments",
 	"cli/demo.log":                           "it has one client",
-	"cli.tooMany":                            "it asks for one, and how many more there are",
+	"cli/preview.tooMany":                    "it asks for one, and how many more there are",
 	"cli/cluster.events":                     "events of one object, from which a watch goes on",
 	"crdbridge/emergencystop.markAll":        "emergency stops are made by people, and few",
 	"crdbridge/disruption.finalizeUntouched": "it asks for one",
