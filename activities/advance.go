@@ -20,7 +20,7 @@ import (
 
 // advance takes every step towards the removal of one chaos pod that is possible now. nil
 // means that the pod is gone.
-func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
+func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*chaospod.LeftPod, error) {
 	if notEnding(pod) {
 		return beingDeleted(pod), c.a.delete(ctx, pod)
 	}
@@ -59,12 +59,12 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 // deletion.
 func notEnding(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) }
 
-func beingDeleted(pod *corev1.Pod) *LeftPod {
+func beingDeleted(pod *corev1.Pod) *chaospod.LeftPod {
 	return chaospod.NewLeftPod(pod, chaospod.Waiting, "the chaos pod is being deleted")
 }
 
 // finalizeClean removes the finalizer of a clean chaos pod. nil means that the pod is gone.
-func (c *cleaning) finalizeClean(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
+func (c *cleaning) finalizeClean(ctx context.Context, pod *corev1.Pod) (*chaospod.LeftPod, error) {
 	if !chaospod.Audited(pod) {
 		c.markUnverified(pod)
 	}
@@ -171,7 +171,7 @@ func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
 // failure the caller deletes them one by one.
 func (c *cleaning) deleteTogether(ctx context.Context, pods []corev1.Pod) bool {
 	ends := func(pod corev1.Pod) bool { return !notEnding(&pod) }
-	if c.in.OnlyEnded || c.in.Shard.Number == AllShards || len(pods) < 2 || slices.ContainsFunc(pods, ends) {
+	if c.in.OnlyEnded || c.in.Shard.Number == chaospod.AllShards || len(pods) < 2 || slices.ContainsFunc(pods, ends) {
 		return false
 	}
 	all := metav1.ListOptions{LabelSelector: chaospod.Selector(c.in.Shard.Disruption, c.in.Shard.Number) + ",!" + v1beta1.LabelCleaner}
@@ -257,36 +257,4 @@ func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
 	}
 	return nil
-}
-
-// listChaosPods reads the few chaos pods of one shard live and consistently.
-func (a *Activities) listChaosPods(ctx context.Context, s Shard) ([]corev1.Pod, error) {
-	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: chaospod.Selector(s.Disruption, s.Number)})
-	if err != nil {
-		return nil, fmt.Errorf("list chaos pods of disruption %s/%s: %w", s.Disruption.Namespace, s.Disruption.Name, err)
-	}
-	return list.Items, nil
-}
-
-// pageChaosPods reads the chaos pods of all shards live, in pages. With cleaners it reads
-// only the cleaners.
-func (a *Activities) pageChaosPods(ctx context.Context, ref Ref, cleaners bool, take func([]corev1.Pod)) error {
-	selector := chaospod.Selector(ref, AllShards)
-	if cleaners {
-		selector += "," + v1beta1.LabelCleaner
-	}
-	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(a.Namespace).List, metav1.ListOptions{LabelSelector: selector}, func(page *corev1.PodList) { take(page.Items) })
-	if err != nil {
-		return fmt.Errorf("list chaos pods of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
-	}
-	return nil
-}
-
-// eachChaosPod reads all chaos pods of a disruption in pages.
-func (a *Activities) eachChaosPod(ctx context.Context, ref Ref, take func(*corev1.Pod)) error {
-	return a.pageChaosPods(ctx, ref, false, func(pods []corev1.Pod) {
-		for i := range pods {
-			take(&pods[i])
-		}
-	})
 }

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -43,12 +43,9 @@ const (
 	stillGap = 10 * time.Second
 )
 
-// errWorkerStops has Temporal start the activity again at another worker.
-var errWorkerStops = errors.New("worker stops; another one goes on")
-
 // AwaitInput selects what AwaitInjection watches and reports.
 type AwaitInput struct {
-	Disruption Ref `json:"disruption"`
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	// Announce has the shards with targets that have no event of their disruption yet.
 	Announce []int `json:"announce,omitempty"`
 	// AnnounceRun is the first choice of targets without such events. Targets of earlier
@@ -58,7 +55,7 @@ type AwaitInput struct {
 	// the workflow does not know all of them.
 	Versions []string `json:"versions,omitempty"`
 	// Chosen is the first choice of targets, if status does not show it yet.
-	Chosen *Selection `json:"chosen,omitempty"`
+	Chosen *targets.Selection `json:"chosen,omitempty"`
 	// Linger is how long the watch goes on once all is injected, for targets that are
 	// chosen meanwhile. Each starts that time again. 0 means not at all.
 	Linger time.Duration `json:"linger,omitempty"`
@@ -153,10 +150,10 @@ func (w *injectionWatch) await(ctx context.Context, next *triggers) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
-			return errWorkerStops
+			return cluster.ErrWorkerStops
 		case <-next.changes:
 			next.restart()
-			if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
+			if err := cluster.Pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
 				return err
 			}
 			if w.pending = !w.needsMeasure(); !w.pending {
@@ -236,7 +233,7 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 		return (in.Linger > 0 || slices.Contains(in.Announce, number)) && t.Run >= in.AnnounceRun
 	})
 	if in.Chosen != nil {
-		w.showChoice = showSelection(ctx, d, *in.Chosen, shards, 0)
+		w.showChoice = cluster.ShowSelection(ctx, d, *in.Chosen, shards, 0)
 	}
 	return w, nil
 }
@@ -295,7 +292,7 @@ func (w *injectionWatch) linger(ctx context.Context, patience time.Duration, p c
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
-			return false, errWorkerStops
+			return false, cluster.ErrWorkerStops
 		}
 	}
 }
@@ -363,23 +360,23 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 		injected, why := p.Of(target)
 		switch {
 		case injected:
-			record(func() { w.a.events().Disrupted(ctx, w.d, target) })
+			record(func() { cluster.Events(w.a.Kube).Disrupted(ctx, w.d, target) })
 			continue
 		case why != "" && !w.failed[target.UID]:
 			if len(w.failed) == 0 { // one event for the disruption, and one for each target
-				record(func() { w.a.events().Warn(ctx, w.d, "InjectionFailed", target.Name+": "+why, "first") })
+				record(func() { cluster.Events(w.a.Kube).Warn(ctx, w.d, "InjectionFailed", target.Name+": "+why, "first") })
 			}
 			w.failed[target.UID], w.chosen[target.UID] = true, true
-			record(func() { w.a.events().InjectionFailed(ctx, w.d, target, why) })
+			record(func() { cluster.Events(w.a.Kube).InjectionFailed(ctx, w.d, target, why) })
 		case still && !w.chosen[target.UID]:
 			w.chosen[target.UID] = true
-			record(func() { w.a.events().Chosen(ctx, w.d, target) })
+			record(func() { cluster.Events(w.a.Kube).Chosen(ctx, w.d, target) })
 		}
 		waiting = append(waiting, target)
 	}
 	if p.Done() && p.Total > 0 {
 		record(func() {
-			w.a.events().Record(ctx, w.d, "Injected", fmt.Sprintf("all %d targets are injected", p.Total), fmt.Sprint(p.Total))
+			cluster.Events(w.a.Kube).Record(ctx, w.d, "Injected", fmt.Sprintf("all %d targets are injected", p.Total), fmt.Sprint(p.Total))
 		})
 	}
 	_ = group.Wait() // nothing in it fails
@@ -485,15 +482,4 @@ func (a *Activities) failureInLog(ctx context.Context, pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -7,12 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // budget makes a PodDisruptionBudget for the usual pods, with this number of allowed
 // disruptions in its status.
-func (c *cluster) budget(name string, allowed int32) {
+func (c *testCluster) budget(name string, allowed int32) {
 	c.Helper()
 	least := intstr.FromInt32(1)
 	api := c.Client.PolicyV1().PodDisruptionBudgets(c.Shop)
@@ -24,7 +25,7 @@ func (c *cluster) budget(name string, allowed int32) {
 	c.budgetAllows(made, allowed)
 }
 
-func (c *cluster) budgetAllows(budget *policyv1.PodDisruptionBudget, allowed int32) {
+func (c *testCluster) budgetAllows(budget *policyv1.PodDisruptionBudget, allowed int32) {
 	c.Helper()
 	budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed = budget.Generation, allowed
 	_, err := c.Client.PolicyV1().PodDisruptionBudgets(c.Shop).UpdateStatus(c.Context(), budget, metav1.UpdateOptions{})
@@ -76,7 +77,7 @@ func TestBudgetsAreRespected(t *testing.T) {
 		live, err := c.Client.PolicyV1().PodDisruptionBudgets(c.Shop).Get(t.Context(), "web", metav1.GetOptions{})
 		c.Must(err)
 		c.budgetAllows(live, 2)
-		if selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 {
+		if selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 {
 			t.Errorf("selection = %+v, want two", selection)
 		}
 	})

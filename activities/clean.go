@@ -3,8 +3,6 @@ package activities
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -25,7 +24,7 @@ import (
 
 // CleanInput selects the chaos pods that CleanChaosPods removes.
 type CleanInput struct {
-	Shard Shard `json:"shard"`
+	Shard chaospod.Shard `json:"shard"`
 	// OnlyEnded leaves alone the chaos pods that disrupt a live target. It removes those
 	// that ended, that are being deleted, or whose target is lost.
 	OnlyEnded bool `json:"onlyEnded,omitempty"`
@@ -60,7 +59,7 @@ type CleanResult struct {
 	// Remaining counts the chaos pods that are to be removed and are not gone.
 	Remaining int `json:"remaining"`
 	// Left describes them, failed ones first; at most 50.
-	Left []LeftPod `json:"left,omitempty"`
+	Left []chaospod.LeftPod `json:"left,omitempty"`
 	// UnverifiedNodes are the nodes on which chaos pods ended without a proof that they
 	// left nothing, each once.
 	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
@@ -121,7 +120,7 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 			case <-ctx.Done():
 				return CleanResult{}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
-				return CleanResult{}, errWorkerStops
+				return CleanResult{}, cluster.ErrWorkerStops
 			case <-deadline.C:
 				next, c.over = true, true
 			case <-relist.C:
@@ -139,7 +138,7 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 	}
 }
 
-func waits(l LeftPod) bool { return l.Outcome == chaospod.Waiting }
+func waits(l chaospod.LeftPod) bool { return l.Outcome == chaospod.Waiting }
 
 const (
 	// roundGap is the least time between two lists of chaos pods while some have not ended.
@@ -234,7 +233,7 @@ func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning,
 // markAllUnverified marks all nodes of the shard when an earlier attempt, or an earlier
 // workflow, may have finalized chaos pods: that attempt's findings are lost.
 func (c *cleaning) markAllUnverified(ctx context.Context) error {
-	if !c.in.ResultLost && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
+	if !c.in.ResultLost && c.in.Shard.Number != chaospod.AllShards && activity.GetInfo(ctx).Attempt == 1 {
 		return nil
 	}
 	if c.d != nil && c.d.Spec.Kinds().By() == v1beta1.ByWorker {
@@ -245,7 +244,7 @@ func (c *cleaning) markAllUnverified(ctx context.Context) error {
 		return err
 	}
 	for _, s := range shards {
-		if c.in.Shard.Number != AllShards && c.in.Shard.Number != s.Number {
+		if c.in.Shard.Number != chaospod.AllShards && c.in.Shard.Number != s.Number {
 			continue
 		}
 		for _, node := range s.Nodes() {
@@ -257,9 +256,9 @@ func (c *cleaning) markAllUnverified(ctx context.Context) error {
 
 // round reads the chaos pods live, deletes those that are to end and finalizes those that
 // are clean. It returns the ones that remain.
-func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
+func (c *cleaning) round(ctx context.Context) ([]chaospod.LeftPod, error) {
 	c.cleaners, c.waiting, c.held = map[string]corev1.Pod{}, map[types.UID]*corev1.Pod{}, map[types.UID]bool{}
-	var left []LeftPod
+	var left []chaospod.LeftPod
 	var errs []error
 	cleaners := map[string]bool{} // the names of all cleaners that these chaos pods can have
 	seen := 0
@@ -275,7 +274,7 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	if seen > mostWaiting {
 		clear(c.waiting)
 	}
-	if err := cmp.Or(err, firstOf(errs, "chaos pods are not cleaned")); err != nil {
+	if err := cmp.Or(err, cluster.FirstOf(errs, "chaos pods are not cleaned")); err != nil {
 		return nil, err
 	}
 	stale := c.deleteStaleCleaners(ctx, cleaners)
@@ -288,23 +287,23 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 // in pages: a cleaner may be on another page than its chaos pod, so read lists the cleaners
 // first.
 func (c *cleaning) read(ctx context.Context, take func([]corev1.Pod)) error {
-	if c.in.Shard.Number != AllShards {
-		pods, err := c.a.listChaosPods(ctx, c.in.Shard)
+	if c.in.Shard.Number != chaospod.AllShards {
+		pods, err := cluster.ListChaosPods(ctx, c.a.Cluster, c.in.Shard)
 		if err == nil {
 			take(pods)
 		}
 		return err
 	}
-	err := c.a.pageChaosPods(ctx, c.in.Shard.Disruption, true, func(cleaners []corev1.Pod) { c.splitCleaners(cleaners) })
+	err := cluster.PageChaosPods(ctx, c.a.Cluster, c.in.Shard.Disruption, true, func(cleaners []corev1.Pod) { c.splitCleaners(cleaners) })
 	if err != nil {
 		return err
 	}
-	return c.a.pageChaosPods(ctx, c.in.Shard.Disruption, false, take)
+	return cluster.PageChaosPods(ctx, c.a.Cluster, c.in.Shard.Disruption, false, take)
 }
 
 // advanceAll deletes the chaos pods that are to end, finalizes those that are clean, and
 // returns those that remain.
-func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining []LeftPod, errs []error) {
+func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining []chaospod.LeftPod, errs []error) {
 	if c.in.OnlyEnded {
 		ending, err := c.endingPods(ctx, pods)
 		if err != nil {
@@ -312,10 +311,10 @@ func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining
 		}
 		pods = ending
 	}
-	left, errs := make([]*LeftPod, len(pods)), make([]error, len(pods))
+	left, errs := make([]*chaospod.LeftPod, len(pods)), make([]error, len(pods))
 	advance := c.advance
 	if c.deleteTogether(ctx, pods) {
-		advance = func(_ context.Context, pod *corev1.Pod) (*LeftPod, error) { return beingDeleted(pod), nil }
+		advance = func(_ context.Context, pod *corev1.Pod) (*chaospod.LeftPod, error) { return beingDeleted(pod), nil }
 	}
 	var group errgroup.Group // without a context: a failure stops no other (rule 48)
 	group.SetLimit(c.a.Parallel)
@@ -338,15 +337,6 @@ func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining
 	return remaining, errs
 }
 
-// firstOf is the first of the errors, with the number of them; of describes all of them.
-func firstOf(errs []error, of string) error {
-	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if len(failed) < 2 {
-		return errors.Join(failed...)
-	}
-	return fmt.Errorf("%d %s; the first: %w", len(failed), of, failed[0])
-}
-
 // endingPods are the pods that are to end though the disruption continues (rules 37, 40).
 func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
 	if err := c.findLost(ctx, pods); err != nil {
@@ -365,12 +355,12 @@ func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.
 
 // result describes the chaos pods that are left. While the disruption continues, it also
 // records which targets are no longer disrupted.
-func (c *cleaning) result(ctx context.Context, left []LeftPod) (CleanResult, error) {
-	slices.SortFunc(left, func(a, b LeftPod) int {
+func (c *cleaning) result(ctx context.Context, left []chaospod.LeftPod) (CleanResult, error) {
+	slices.SortFunc(left, func(a, b chaospod.LeftPod) int {
 		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))
 	})
 	cleaned := CleanResult{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unverified)), Effects: c.effects}
-	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == AllShards {
+	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == chaospod.AllShards {
 		return cleaned, nil
 	}
 	for _, l := range left {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -34,7 +35,7 @@ var injectorRuns = corev1.ContainerState{Running: &corev1.ContainerStateRunning{
 
 // kubelet ends deleted chaos pods as a kubelet does, with the exit code that how has for
 // the target's node. The pods of an unknown node keep running.
-func (c *cluster) kubelet(ref Ref, how map[string]int32) {
+func (c *testCluster) kubelet(ref v1beta1.DisruptionRef, how map[string]int32) {
 	c.Helper()
 	c.OnPods(chaospod.Selector(ref, chaospod.AllShards), func(pods []*corev1.Pod) {
 		for _, pod := range pods {
@@ -51,7 +52,7 @@ func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 }
 
 // exits writes the exit of a chaos pod's injector, as a kubelet does.
-func (c *cluster) exits(pod *corev1.Pod, code int32) {
+func (c *testCluster) exits(pod *corev1.Pod, code int32) {
 	c.Helper()
 	phase := corev1.PodSucceeded
 	if code != 0 {
@@ -63,7 +64,7 @@ func (c *cluster) exits(pod *corev1.Pod, code int32) {
 }
 
 // forgets removes a deleted chaos pod, as a kubelet does at the end.
-func (c *cluster) forgets(pod *corev1.Pod) {
+func (c *testCluster) forgets(pod *corev1.Pod) {
 	c.Helper()
 	if err := c.Forgets(pod); err != nil && c.Context().Err() == nil {
 		c.Errorf("the kubelet of chaos pod %s cannot delete it: %v", pod.Name, err)
@@ -72,7 +73,7 @@ func (c *cluster) forgets(pod *corev1.Pod) {
 
 // endsTogether ends all the chaos pods, as a kubelet does, once this many are deleted. It
 // holds busy from its first write to its last.
-func (c *cluster) endsTogether(ref Ref, all int, busy *sync.Mutex) {
+func (c *testCluster) endsTogether(ref v1beta1.DisruptionRef, all int, busy *sync.Mutex) {
 	c.Helper()
 	alive := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil }
 	ended := false
@@ -114,7 +115,7 @@ func TestCleanChaosPods(t *testing.T) {
 			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
 		c.kubelet(mine, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0, "node-3": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{mine, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: mine, Number: 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(mine)) != 0 { // rules 34, 41
 			t.Errorf("left %+v", cleaned)
 		}
@@ -146,7 +147,7 @@ func TestCleanChaosPods(t *testing.T) {
 			return server.RoundTrip(r)
 		})
 		began := time.Now()
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
 		// The injectors of this test do not report a search of their nodes.
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || len(cleaned.UnverifiedNodes) != 4 {
 			t.Errorf("cleaned = %+v, want nothing left, and all nodes to be searched", cleaned)
@@ -168,7 +169,7 @@ func TestCleanChaosPods(t *testing.T) {
 			}
 			return nil, nil
 		})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
 		}
@@ -179,7 +180,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(3, nil)
 		ref := c.injected("calm", all)
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
 		left := c.ChaosPodsOf(ref)
 		// rules 44, 48
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || cleaned.Left[0].Node != "node-1" {
@@ -190,15 +191,15 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
 		// rules 6, 45
-		if n, err := c.env.ExecuteActivity(c.Finish, FinishInput{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.Get(ref)) {
+		if n, err := c.env.ExecuteActivity(c.Finish, status.FinishInput{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.Get(ref)) {
 			t.Errorf("Finish let the disruption go although a chaos pod is left")
 		}
-		do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseStuck, Left: cleaned.Left, Remaining: 1, Advice: "mend the node", Round: 1})
+		do[any](c, c.ReportPhase, status.Report{Disruption: ref, Phase: v1beta1.PhaseStuck, Left: cleaned.Left, Remaining: 1, Advice: "mend the node", Round: 1})
 		c.WantCondition(ref, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "node-1") // rule 45
 		if len(c.EventsOf("StuckOnRemoval")) != 1 || !c.Get(ref).Status.IsStuckOnRemoval {
 			t.Error("want one StuckOnRemoval event and the status flag")
 		}
-		again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{string(cleaned.Left[0].UID)}, Patience: patience})
+		again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{string(cleaned.Left[0].UID)}, Patience: patience})
 		if again.Remaining != 0 { // rule 46
 			t.Errorf("released: %+v, want nothing left", again)
 		}
@@ -212,7 +213,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(chaos[0], corev1.PodFailed, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
 		c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		now := time.Now()
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, ReleaseUntil: &now, Patience: time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, ReleaseUntil: &now, Patience: time.Second})
 		left := c.ChaosPodsOf(ref)
 		if cleaned.Remaining != 1 || len(left) != 1 || left[0].Name != chaos[1].Name || *left[0].DeletionGracePeriodSeconds != 60 {
 			t.Errorf("cleaned = %+v, left %d; want the running injector left to clean in its own time", cleaned, len(left))
@@ -234,12 +235,12 @@ func TestCleanChaosPods(t *testing.T) {
 			state.Terminated.FinishedAt = metav1.NewTime(decided.Add(time.Duration(i-2) * time.Minute))
 			c.Becomes(pod, corev1.PodFailed, state, corev1.ConditionFalse)
 		}
-		one := CleanInput{Shard: Shard{ref, 0}, Release: []string{string(chaos[3].UID)}, Patience: patience}
+		one := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{string(chaos[3].UID)}, Patience: patience}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, one); cleaned.Remaining != 3 {
 			t.Errorf("cleaned = %+v, want one let go, and nothing else on its target", cleaned)
 		}
 		before := decided.Add(-30 * time.Second)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, ReleaseUntil: &before, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, ReleaseUntil: &before, Patience: patience})
 		if cleaned.Remaining != 1 || cleaned.Left[0].UID != chaos[2].UID {
 			t.Errorf("cleaned = %+v, want the one that failed later left", cleaned)
 		}
@@ -262,7 +263,7 @@ func TestCleanChaosPods(t *testing.T) {
 		pods[1].Status.Phase = corev1.PodFailed // rule 39
 		_, err = c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), pods[1], metav1.UpdateOptions{})
 		c.Must(err)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 { // rule 40
 			t.Errorf("left %+v, want all let go", cleaned)
 		}
@@ -277,7 +278,7 @@ func TestCleanChaosPods(t *testing.T) {
 		chaos := c.ChaosPodsOf(ref)[0]
 		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		node.becomes(corev1.ConditionUnknown)
-		in := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second}
+		in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Lost != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
 			t.Errorf("cleaned = %+v, want the node kept as a target", cleaned)
 		}
@@ -302,7 +303,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Must(c.Targets.DeleteRecords(t.Context(), ref))
 		// a worker that never read the record
 		c.Targets = targets.NewStore(c.Kube, c.Chaos, c.Targets.Watch, 8)
-		in := CleanInput{Shard: Shard{ref, AllShards}, Patience: time.Second}
+		in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}, Patience: time.Second}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v, want the chaos pod kept, as failed", cleaned)
 		}
@@ -320,7 +321,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos.Name, metav1.DeleteOptions{}))
 		c.Clock = differs(t, time.Hour) // the grace period is over
-		released := CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond}
+		released := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, released); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
 			t.Errorf("cleaned = %+v, want it waited for", cleaned)
 		}
@@ -343,7 +344,7 @@ func TestCleanChaosPods(t *testing.T) {
 			live, err := c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), target, metav1.UpdateOptions{})
 			c.Must(err)
 			target = live
-			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
+			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := lost(v1beta1.OnInitContainer); n != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
 			t.Errorf("%d targets lost, want none", n)
@@ -364,7 +365,7 @@ func TestCleanChaosPods(t *testing.T) {
 		first.goes()
 		second := c.node() // ready, of the same name, and with the same labels
 		second.becomes(corev1.ConditionTrue)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second})
 		if cleaned.Remaining != 0 || cleaned.Lost != 1 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("cleaned = %+v, want the target lost and its chaos pod gone", cleaned)
 		}
@@ -375,7 +376,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		c.Clock = differs(t, -time.Hour) // however slow this machine is, the kubelet is in time
-		in := CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond}
+		in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond}
 		// rule 42
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
 			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
@@ -395,7 +396,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(2, nil)
 		ref := c.started("calm", nil)
 		c.Clock = differs(t, StartPatience+time.Second) // as if StartPatience had passed
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if len(cleaned.UnverifiedNodes) != 2 {
 			t.Errorf("nodes to be searched = %v, want both", cleaned.UnverifiedNodes)
 		}
@@ -411,7 +412,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Clock, c.StartPatience = differs(t, -time.Hour), time.Nanosecond
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || len(cleaned.UnverifiedNodes) != 0 {
 			t.Errorf("cleaned = %+v, want the chaos pod held", cleaned)
 		}
@@ -422,7 +423,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Clock = differs(t, time.Hour)
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if len(cleaned.UnverifiedNodes) != 1 {
 			t.Errorf("cleaned = %+v, want the chaos pod let go", cleaned)
 		}
@@ -433,13 +434,13 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 47
 			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0})
 		// rules 47, 49
-		if again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 {
+		if again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience}); again.Remaining != 0 {
 			t.Errorf("second round left %+v", again)
 		}
 	})
@@ -451,13 +452,13 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{}))
 		c.kubelet(ref, map[string]int32{"node-0": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("cleaned = %+v, %d chaos pods; want the target lost and its chaos pod gone", cleaned, len(c.ChaosPodsOf(ref)))
 		}
 		c.wantEvent("TargetLost", pods[0].Name)
 		again := func() int {
-			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
+			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := again(); n != 0 {
 			t.Errorf("another activity tells of %d lost targets, want none", n)
@@ -483,16 +484,16 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", all)
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0})
 		c.label(pods[0], "app", "rescued")
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if left := c.ChaosPodsOf(ref); cleaned.Lost != 1 || len(left) != 1 || chaospod.TargetUID(&left[0]) != pods[1].UID {
 			t.Errorf("cleaned = %+v, %d chaos pods; want the relabelled target alone cleaned up", cleaned, len(left))
 		}
 		c.wantEvent("TargetReleased", pods[0].Name, "no longer match the selector")
-		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 1 || got.Lost != "" {
+		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 1 || got.Lost != "" {
 			t.Errorf("selection = %+v, want the other target alone", got)
 		}
 		c.label(pods[0], "app", "web")
-		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
+		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
 			t.Errorf("selection = %+v, want the target again whose label is back", got)
 		}
 	})
@@ -506,7 +507,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Must(err)
 		oldest := record.Targets[0].UID
 		clean := func() int {
-			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
+			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := clean(); n != 0 || len(c.ChaosPodsOf(ref)) != 2 {
 			t.Errorf("%d targets are cleaned up while all four match", n)
@@ -525,11 +526,11 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("%d chaos pods are left, want that of the oldest target", len(left))
 		}
 		c.wantEvent("TargetReleased", "percentage")
-		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Desired != 1 || got.Selected != 1 || len(got.Added) != 0 {
+		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Desired != 1 || got.Selected != 1 || len(got.Added) != 0 {
 			t.Errorf("selection = %+v, want one of two", got)
 		}
 		c.MakeTargets(2, nil)
-		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
+		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
 			t.Errorf("selection = %+v, want two of four", got)
 		}
 	})
@@ -544,7 +545,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 		now := int64(0)
 		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 {
 			t.Errorf("cleaned = %+v, want the target lost", cleaned)
 		}
@@ -556,7 +557,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed { // rule 44
 			t.Errorf("cleaned = %+v, want it failed", cleaned)
 		}
@@ -573,7 +574,7 @@ func TestCleanChaosPods(t *testing.T) {
 		// rule 37
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{}))
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
 			t.Errorf("cleaned = %+v with %d targets, want one lost of %d", cleaned, len(c.chosen(ref)), len(pods))
 		}
@@ -591,8 +592,8 @@ func TestFinish(t *testing.T) {
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
 	c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Second})
-	if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Second})
+	if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref}); left != 0 {
 		t.Fatalf("%d left", left)
 	}
 	d := c.Get(ref)
@@ -607,7 +608,7 @@ func TestFinish(t *testing.T) {
 	if _, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), contract.RecordName(ref.UID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the record is left: %v", err)
 	}
-	do[int](c, c.Finish, FinishInput{Disruption: ref}) // a second call changes nothing
+	do[int](c, c.Finish, status.FinishInput{Disruption: ref}) // a second call changes nothing
 }
 
 func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
@@ -620,11 +621,11 @@ func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
 	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "deleted") {
 		t.Errorf("plan = %+v, want clean only", plan)
 	}
-	do[int](c, c.Finish, FinishInput{Disruption: ref})
+	do[int](c, c.Finish, status.FinishInput{Disruption: ref})
 	if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) { // rule 6
 		t.Errorf("still there after Finish: %v", err)
 	}
-	do[int](c, c.Finish, FinishInput{Disruption: ref}) // a missing disruption is no error
+	do[int](c, c.Finish, status.FinishInput{Disruption: ref}) // a missing disruption is no error
 }
 
 func hasFinalizer(d *v1beta1.Disruption) bool {
@@ -640,11 +641,11 @@ func has(value getter, want int) bool {
 
 // testNode is the node of a test, with the name of the test's namespace.
 type testNode struct {
-	*cluster
+	*testCluster
 	live *corev1.Node
 }
 
-func (c *cluster) node() *testNode {
+func (c *testCluster) node() *testNode {
 	c.Helper()
 	label := map[string]string{"pool": c.Shop}
 	live, err := c.Kube.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.Shop, Labels: label}}, metav1.CreateOptions{})
@@ -687,7 +688,7 @@ func TestCleaningDoesNotReachTheAPIServer(t *testing.T) {
 		},
 	} {
 		c.through(answers)
-		_, err := c.env.ExecuteActivity(c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
+		_, err := c.env.ExecuteActivity(c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
 		if application, found := errors.AsType[*temporal.ApplicationError](err); !found || application.Type() != ErrorUnreachable {
 			t.Errorf("away %s: %v, want an error of type %s", name, err, ErrorUnreachable)
 		}

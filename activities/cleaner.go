@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -18,7 +19,7 @@ import (
 // chaos pod. If the cleaner fails too, the chaos pod stays, with the cleaner's message. A
 // cleaner that the node's kubelet rejects has not failed: cleanAgain creates it once more
 // after a pause. nil means that no cleaner is to retry this pod.
-func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod, error) {
+func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*chaospod.LeftPod, error) {
 	if !c.retried(failed) {
 		return nil, nil
 	}
@@ -31,7 +32,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 			return c.awaitRoom(failed, why), nil
 		}
 		why := chaospod.Failure(failed, chaospod.InjectorState(failed))
-		c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner pod cleans up", string(failed.UID))
+		cluster.Events(c.a.Kube).Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner pod cleans up", string(failed.UID))
 		refusal, err := chaospod.Create(ctx, c.a.Kube, c.a.Builder.Cleaner(failed))
 		if err != nil {
 			return nil, fmt.Errorf("create the cleaner of chaos pod %s: %w", failed.Name, err)
@@ -50,7 +51,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 		if !proved {
 			c.markUnverified(failed)
 		}
-		c.a.events().Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner pod cleaned up after the injector", string(failed.UID))
+		cluster.Events(c.a.Kube).Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner pod cleaned up after the injector", string(failed.UID))
 		// The cleaner pod is the proof until its chaos pod is gone. Then
 		// deleteStaleCleaners deletes the cleaner.
 		return chaospod.NewLeftPod(failed, chaospod.Waiting, "cleaned from the journal"), c.a.force(ctx, failed)
@@ -113,5 +114,5 @@ func (c *cleaning) deleteStaleCleaners(ctx context.Context, wanted map[string]bo
 			errs = append(errs, c.a.force(ctx, &cleaner))
 		}
 	}
-	return firstOf(errs, "cleaners are not deleted")
+	return cluster.FirstOf(errs, "cleaners are not deleted")
 }

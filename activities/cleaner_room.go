@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 )
 
@@ -40,7 +41,7 @@ func (c *cleaning) noteRejection(ctx context.Context, failed *corev1.Pod, why st
 	times := c.rejections[failed.UID].times + 1
 	c.rejections[failed.UID] = rejection{times: times, why: why, until: c.a.Clock.Now().Add(roomPause(times))}
 	c.mu.Unlock()
-	c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "CleanerWaits", onNode(failed)+": "+why, string(failed.UID))
+	cluster.Events(c.a.Kube).Warn(ctx, status.Named(c.in.Shard.Disruption), "CleanerWaits", onNode(failed)+": "+why, string(failed.UID))
 }
 
 // pauses is true while no new cleaner is to be created for a chaos pod, and why is the
@@ -53,7 +54,7 @@ func (c *cleaning) pauses(failed *corev1.Pod) (why string, pauses bool) {
 }
 
 // awaitRoom describes a chaos pod whose cleaner was rejected.
-func (c *cleaning) awaitRoom(failed *corev1.Pod, why string) *LeftPod {
+func (c *cleaning) awaitRoom(failed *corev1.Pod, why string) *chaospod.LeftPod {
 	outcome := chaospod.Waiting
 	if c.over {
 		outcome = chaospod.Failed
@@ -63,11 +64,11 @@ func (c *cleaning) awaitRoom(failed *corev1.Pod, why string) *LeftPod {
 
 // showWait shows in status for what cleaners wait, and removes it when none waits. A
 // failure to write stops no cleaning.
-func (c *cleaning) showWait(ctx context.Context, left []LeftPod) {
-	waiting := slices.DeleteFunc(slices.Clone(left), func(l LeftPod) bool { return c.rejections[l.UID].why != l.Why })
+func (c *cleaning) showWait(ctx context.Context, left []chaospod.LeftPod) {
+	waiting := slices.DeleteFunc(slices.Clone(left), func(l chaospod.LeftPod) bool { return c.rejections[l.UID].why != l.Why })
 	shown := ""
 	if len(waiting) > 0 {
-		first := slices.MinFunc(waiting, func(a, b LeftPod) int { return cmp.Compare(a.Pod, b.Pod) })
+		first := slices.MinFunc(waiting, func(a, b chaospod.LeftPod) int { return cmp.Compare(a.Pod, b.Pod) })
 		shown = status.CleanerWait(len(waiting), first)
 	}
 	if shown == c.shownWait {

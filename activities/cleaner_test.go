@@ -20,12 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 )
 
 // failedOn starts a disruption of one target whose injector failed to clean.
-func (c *cluster) failedOn() (Ref, corev1.Pod) {
+func (c *testCluster) failedOn() (v1beta1.DisruptionRef, corev1.Pod) {
 	c.Helper()
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
@@ -35,7 +36,7 @@ func (c *cluster) failedOn() (Ref, corev1.Pod) {
 }
 
 // cleanerEnds waits in the background for a cleaner, and writes how it ended.
-func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
+func (c *testCluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
 	c.Helper()
 	ended := false
 	c.OnPods(v1beta1.LabelCleaner, func(pods []*corev1.Pod) {
@@ -51,15 +52,15 @@ func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state co
 	})
 }
 
-func in(ref Ref, retry ...string) CleanInput {
-	return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: time.Minute}
+func in(ref v1beta1.DisruptionRef, retry ...string) CleanInput {
+	return CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Retry: retry, Patience: time.Minute}
 }
 
 // An installation can set a priority class for all pods that Squall runs on nodes, so that
 // a node evicts and kills them last. The API server has this class by default.
 func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
 	const class, critical = "system-node-critical", 2000001000
-	has := func(c *cluster, what string, pod *corev1.Pod) {
+	has := func(c *testCluster, what string, pod *corev1.Pod) {
 		c.Helper()
 		if pod.Spec.PriorityClassName != class || pod.Spec.Priority == nil || *pod.Spec.Priority != critical {
 			c.Errorf("%s has priority class %q, which is %v; want %s", what, pod.Spec.PriorityClassName, pod.Spec.Priority, class)
@@ -118,7 +119,7 @@ func TestAllChaosPodsAreCleanedInPages(t *testing.T) {
 		return server.RoundTrip(r)
 	})
 	all := in(ref, "*")
-	all.Shard.Number = AllShards
+	all.Shard.Number = chaospod.AllShards
 	if cleaned := do[CleanResult](c, c.CleanChaosPods, all); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 		t.Errorf("left %+v", cleaned)
 	}
@@ -298,7 +299,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 
 // A full node is temporary: a cleaner that its kubelet rejects has not failed.
 func TestARejectedCleanerWaitsForRoom(t *testing.T) {
-	rejected := func(c *cluster, cleaner *corev1.Pod, reason string) {
+	rejected := func(c *testCluster, cleaner *corev1.Pod, reason string) {
 		pod := cleaner.DeepCopy()
 		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "Pod was rejected: Node didn't have enough resource: pods"}
 		if _, err := c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}); err != nil && c.Context().Err() == nil {
@@ -306,7 +307,7 @@ func TestARejectedCleanerWaitsForRoom(t *testing.T) {
 		}
 	}
 	// full makes a kubelet that rejects the first cleaners and runs the next one.
-	full := func(c *cluster, times int) (made *atomic.Int32) {
+	full := func(c *testCluster, times int) (made *atomic.Int32) {
 		seen, made := map[types.UID]bool{}, &atomic.Int32{}
 		c.OnPods(v1beta1.LabelCleaner, func(pods []*corev1.Pod) {
 			for _, pod := range pods {
@@ -384,7 +385,7 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	}
 	found := make(chan *corev1.Pod, 1)
 	c.cleanerEnds(dead, corev1.PodSucceeded, apicluster.Exited(0, "Completed", `{"cleaned":["x"],"audited":true,"left":[]}`), found)
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: time.Minute})
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: time.Minute})
 	args := strings.Join((<-found).Spec.Containers[0].Args, " ")
 	if !strings.HasSuffix(args, " --kind network-disruption") || strings.Count(args, "--kind") != 1 {
 		t.Errorf("the cleaner runs %s, want only what died cleaned", args)
@@ -395,7 +396,7 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	}
 	c.wantEvent("Healed", dead.Name)
 	// rule 18
-	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 {
+	if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 {
 		t.Errorf("selection = %+v, want the same target, and nothing injected anew", again)
 	}
 }
@@ -434,7 +435,7 @@ func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
 				return nil, nil
 			})
 			// so that the others are cleaned after it
-			c.Parallel = 1
+			c.Activities.Parallel = 1
 			value, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref, "*"))
 			if test.wrong != (err != nil) {
 				t.Fatalf("error = %v, want one: %t", err, test.wrong)

@@ -20,7 +20,7 @@ func losesClouds(services ...v1beta1.NetworkCloudService) func(*v1beta1.Disrupti
 
 // publishes writes the ConfigMap of the worker's setting: AWS's document, with these ranges
 // of each service.
-func (c *cluster) publishes(ranges map[string][]string) {
+func (c *testCluster) publishes(ranges map[string][]string) {
 	c.Helper()
 	var all []string
 	for service, some := range ranges {

@@ -11,7 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cloud"
+	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -19,42 +22,45 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// cluster is an API server with activities that work on it.
-type cluster struct {
+// testCluster is an API server with activities that work on it.
+type testCluster struct {
 	*apicluster.Cluster
 	*Activities
 	env *testsuite.TestActivityEnvironment
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *testCluster {
 	world := apicluster.New(t)
 	acts := &Activities{
-		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store, Policies: world.Policies,
-		Clouds:    &cloud.Clouds{Kube: world.Client, ConfigMap: types.NamespacedName{Namespace: world.Chaos, Name: "cloud-ranges"}},
-		Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
+		Cluster: &cluster.Cluster{
+			Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
+			Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
+		},
+		Policies: world.Policies,
+		Clouds:   &cloud.Clouds{Kube: world.Client, ConfigMap: types.NamespacedName{Namespace: world.Chaos, Name: "cloud-ranges"}},
 	}
-	return &cluster{world, acts, world.NewWorker(acts)}
+	return &testCluster{world, acts, world.NewWorker(acts)}
 }
 
 // do runs an activity as a worker would.
-func do[T any](c *cluster, activity, input any) T {
+func do[T any](c *testCluster, activity, input any) T {
 	c.Helper()
 	return apicluster.Do[T](c.Cluster, c.env, activity, input)
 }
 
 // started prepares a disruption, chooses its targets and creates its chaos pods.
-func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) Ref {
+func (c *testCluster) started(name string, change func(*v1beta1.DisruptionSpec)) v1beta1.DisruptionRef {
 	c.Helper()
 	ref := c.Disruption(name, change)
 	do[Plan](c, c.Prepare, ref)
-	for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added {
-		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, number}})
+	for _, number := range do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added {
+		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 	}
 	return ref
 }
 
 // injected starts a disruption whose injectors run and report that they inject.
-func (c *cluster) injected(name string, change func(*v1beta1.DisruptionSpec)) Ref {
+func (c *testCluster) injected(name string, change func(*v1beta1.DisruptionSpec)) v1beta1.DisruptionRef {
 	c.Helper()
 	ref := c.started(name, change)
 	for _, pod := range c.ChaosPodsOf(ref) {
@@ -64,7 +70,7 @@ func (c *cluster) injected(name string, change func(*v1beta1.DisruptionSpec)) Re
 }
 
 // wantEvent wants one event with the reason, with all these parts in its message.
-func (c *cluster) wantEvent(reason string, parts ...string) {
+func (c *testCluster) wantEvent(reason string, parts ...string) {
 	c.Helper()
 	events := c.EventsOf(reason)
 	if len(events) != 1 {
@@ -80,7 +86,7 @@ func (c *cluster) wantEvent(reason string, parts ...string) {
 
 // through has a function called for each request of the activities' client. The function
 // may answer it; nil passes the request on.
-func (c *cluster) through(answer func(*http.Request) (*http.Response, error)) {
+func (c *testCluster) through(answer func(*http.Request) (*http.Response, error)) {
 	c.Helper()
 	c.around(func(r *http.Request, server http.RoundTripper) (*http.Response, error) {
 		if response, err := answer(r); response != nil || err != nil {
@@ -91,7 +97,7 @@ func (c *cluster) through(answer func(*http.Request) (*http.Response, error)) {
 }
 
 // around passes every later request of the client to do, which may call server.
-func (c *cluster) around(do func(r *http.Request, server http.RoundTripper) (*http.Response, error)) {
+func (c *testCluster) around(do func(r *http.Request, server http.RoundTripper) (*http.Response, error)) {
 	c.Helper()
 	config := apiserver.Start(c.T)
 	config.QPS = -1

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -21,7 +22,7 @@ import (
 
 // CreateInput selects the targets that get chaos pods.
 type CreateInput struct {
-	Shard
+	chaospod.Shard
 	// Version of the shard's record, if the workflow knows it. The activity reads the
 	// record from the watch if the watch holds this version.
 	Version string `json:"version,omitempty"`
@@ -80,7 +81,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (Create
 		return CreateResult{}, err
 	}
 	// This check is the last step before the creation.
-	if why, err := a.stopped(ctx, s.Disruption); why != "" || err != nil {
+	if why, err := cluster.Stopped(ctx, a.Cluster, s.Disruption); why != "" || err != nil {
 		return CreateResult{Stopped: why}, err
 	}
 	created, err := a.createAll(ctx, s.Disruption, pods)
@@ -109,7 +110,7 @@ func chosenSince(all []targets.Target, run int) (some []targets.Target) {
 
 // chaosPods are the chaos pods for a shard's targets. hosts are the current addresses of
 // services and clouds, empty if the disruption names none.
-func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets.Target, hosts string) ([]*corev1.Pod, error) {
+func (a *Activities) chaosPods(d *v1beta1.Disruption, s chaospod.Shard, targets []targets.Target, hosts string) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	now := time.Now()
 	for _, target := range targets {
@@ -137,11 +138,11 @@ const createdAtOnce = 50
 
 // createAll creates pods until the disruption is stopped. The caller has just checked for a
 // stop.
-func (a *Activities) createAll(ctx context.Context, ref Ref, pods []*corev1.Pod) (CreateResult, error) {
+func (a *Activities) createAll(ctx context.Context, ref v1beta1.DisruptionRef, pods []*corev1.Pod) (CreateResult, error) {
 	var all CreateResult
 	for some := range slices.Chunk(pods, createdAtOnce) {
 		if all.Pods+all.Refused > 0 {
-			why, err := a.stopped(ctx, ref)
+			why, err := cluster.Stopped(ctx, a.Cluster, ref)
 			if why != "" || err != nil {
 				all.Stopped = why
 				return all, err
@@ -186,11 +187,11 @@ func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, 
 	}
 	if c.Pods > 0 {
 		message := fmt.Sprintf("%s created for shard %d", chaospod.ForPeople(c.Pods), s.Number)
-		a.events().Record(ctx, d, "ChaosPodCreated", message, key)
+		cluster.Events(a.Kube).Record(ctx, d, "ChaosPodCreated", message, key)
 	}
 	if c.Refused > 0 {
 		message := fmt.Sprintf("%s refused: %s", chaospod.ForPeople(c.Refused), c.Why)
-		a.events().Warn(ctx, d, "CreateFailed", message, key)
+		cluster.Events(a.Kube).Warn(ctx, d, "CreateFailed", message, key)
 		return a.showRefusal(ctx, d, message)
 	}
 	return nil
@@ -198,7 +199,7 @@ func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, 
 
 // showRefusal writes the reason into the condition Injected.
 func (a *Activities) showRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
-	return a.Disruptions.UpdateStatus(ctx, d.Ref(), planned(ctx, d, func(live *v1beta1.Disruption) {
+	return a.Disruptions.UpdateStatus(ctx, d.Ref(), cluster.Planned(ctx, d, func(live *v1beta1.Disruption) {
 		status.SetCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
 	}))
 }

@@ -33,7 +33,7 @@ func TestCreateChaosPods(t *testing.T) {
 		spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
 	})
 	// The retry after a lost answer creates no other pods.
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 	chaos := c.ChaosPodsOf(ref)
 	if len(chaos) != 4 { // rule 22
 		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
@@ -156,7 +156,7 @@ func TestAwaitInjection(t *testing.T) {
 }
 
 // watchInjection runs AwaitInjection in the background and sends its error.
-func (c *cluster) watchInjection(in AwaitInput) <-chan error {
+func (c *testCluster) watchInjection(in AwaitInput) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.env.ExecuteActivity(c.AwaitInjection, in)
@@ -203,11 +203,11 @@ func TestAwaitInjectionShowsTheFirstChoice(t *testing.T) {
 			c.MakeTargets(2, nil)
 			ref := c.Disruption("calm", nil)
 			do[Plan](c, c.Prepare, ref)
-			chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
+			chosen := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
 			if s := c.Get(ref).Status; s.StartTime != nil || chosen.Selected != 2 {
 				t.Fatalf("%d are chosen, and status says %+v; want 2, and nothing", chosen.Selected, s)
 			}
-			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{Disruption: ref}})
+			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref}})
 			pods := c.ChaosPodsOf(ref)
 			if ready {
 				for _, pod := range pods {
@@ -302,10 +302,10 @@ func TestPrepare(t *testing.T) {
 		spec.Triggers = &v1beta1.DisruptionTriggers{CreatePods: v1beta1.DisruptionTrigger{NotBefore: metav1.NewTime(time.Now().Add(time.Minute))}}
 	})
 	ref := c.Disruption("calm", nil)
-	for _, ref := range []Ref{later, ref} {
+	for _, ref := range []v1beta1.DisruptionRef{later, ref} {
 		plan := do[Plan](c, c.Prepare, ref)
 		if ref != later { // the choice of targets follows at once, and shows the plan
-			do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+			do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 		}
 		status := c.Get(ref).Status
 		// rule 7
@@ -392,8 +392,8 @@ func TestAWatchFollowsTargetsChosenMeanwhile(t *testing.T) {
 	}
 	shows("1/1")
 	c.MakeTargets(1, nil)
-	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Run: selected.Run})
+	selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run})
 	ready()
 	shows("2/2")
 	c.Eventually("both targets have their event", func() bool { return len(c.EventsOf("Disrupted")) == 2 })

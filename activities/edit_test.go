@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -32,8 +34,8 @@ func TestAChaosPodMadeAfterAnEditHasTheFirstParameters(t *testing.T) {
 	c.restartWorker()
 	c.MakeTargets(3, nil)
 	c.MakeTargets(3, map[string]string{"app": "other"})
-	for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1}).Added {
-		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, number}})
+	for _, number := range do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1}).Added {
+		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 	}
 	all := c.injections(ref)
 	if len(all) != 2 {
@@ -57,7 +59,7 @@ func TestAChaosPodMadeAfterAnEditHasTheFirstParameters(t *testing.T) {
 }
 
 // injections are the instructions of a disruption's chaos pods.
-func (c *cluster) injections(ref Ref) (all []v1beta1.Injection) {
+func (c *testCluster) injections(ref v1beta1.DisruptionRef) (all []v1beta1.Injection) {
 	c.Helper()
 	for _, pod := range c.ChaosPodsOf(ref) {
 		injection := v1beta1.Injection{}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -39,7 +40,7 @@ type EffectProgress struct {
 // effect is not proven or not readable, it fails, with the delay until the next attempt.
 // Temporal waits for that delay without a worker's slot and without an event of history,
 // and shows the figures meanwhile.
-func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress, error) {
+func (a *Activities) AwaitEffects(ctx context.Context, ref v1beta1.DisruptionRef) (EffectProgress, error) {
 	d, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return EffectProgress{}, nil
@@ -162,7 +163,7 @@ func (a *Activities) recordTurns(ctx context.Context, d *v1beta1.Disruption, pod
 			continue
 		}
 		message := fmt.Sprintf("%s on target %s (chaos pod %s): %s", pod.Labels[v1beta1.LabelDisruptionKind], chaospod.TargetName(pod), pod.Name, turn.Evidence)
-		a.events().Warn(ctx, d, reason, message, fmt.Sprint(pod.UID, turn.Since.Unix()))
+		cluster.Events(a.Kube).Warn(ctx, d, reason, message, fmt.Sprint(pod.UID, turn.Since.Unix()))
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 )
@@ -31,7 +33,7 @@ type logs struct {
 }
 
 // withLogs makes the activities read these logs.
-func (c *cluster) withLogs() *logs {
+func (c *testCluster) withLogs() *logs {
 	l := &logs{texts: map[string]string{}}
 	c.through(func(r *http.Request) (*http.Response, error) {
 		if path.Base(r.URL.Path) != "log" {
@@ -58,7 +60,7 @@ func (l *logs) turn(pod string, state v1beta1.EffectState, evidence string, sinc
 }
 
 // looks runs AwaitEffects once, and returns the delay until the next attempt, 0 for none.
-func (c *cluster) looks(ref Ref) time.Duration {
+func (c *testCluster) looks(ref v1beta1.DisruptionRef) time.Duration {
 	c.Helper()
 	_, err := c.env.ExecuteActivity(c.AwaitEffects, ref)
 	var failed *temporal.ApplicationError
@@ -70,7 +72,7 @@ func (c *cluster) looks(ref Ref) time.Duration {
 }
 
 // wantEffects wants these states of the effects, in the order of the chaos pods.
-func (c *cluster) wantEffects(ref Ref, condition metav1.ConditionStatus, reason string, pods []corev1.Pod, want ...v1beta1.EffectState) {
+func (c *testCluster) wantEffects(ref v1beta1.DisruptionRef, condition metav1.ConditionStatus, reason string, pods []corev1.Pod, want ...v1beta1.EffectState) {
 	c.Helper()
 	status := c.Get(ref).Status
 	for i, pod := range pods {
@@ -185,11 +187,11 @@ func TestEffectsAtTheEnd(t *testing.T) {
 	report, err := json.Marshal(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true, Effect: &effect})
 	c.Must(err)
 	c.Becomes(pods[0], corev1.PodSucceeded, apicluster.Exited(0, "Completed", string(report)), corev1.ConditionFalse)
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
 	if len(cleaned.Effects) != 1 || cleaned.Effects[0].Pod != pods[0].Name || cleaned.Effects[0].Effect.Evidence != effect.Evidence {
 		t.Fatalf("effects = %+v, want what the injector chaosLogs", cleaned.Effects)
 	}
-	do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired, Effects: cleaned.Effects})
+	do[int](c, c.Finish, status.FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired, Effects: cleaned.Effects})
 	status := c.Get(ref).Status
 	verified := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionEffectVerified)
 	if verified == nil || verified.Status != metav1.ConditionTrue || !strings.Contains(verified.Message, "4711") {

@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -44,11 +46,11 @@ func TestEventsStopNothing(t *testing.T) {
 			if plan := do[Plan](c, c.Prepare, ref); plan.SpecHash == "" || plan.CleanOnly != "" {
 				t.Errorf("plan = %+v, want the disruption begun", plan)
 			}
-			if chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); chosen.Selected != 1 {
+			if chosen := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); chosen.Selected != 1 {
 				t.Errorf("selection = %+v, want one target", chosen)
 			}
 			c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
-			if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted}); left != 0 {
+			if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted}); left != 0 {
 				t.Errorf("Finish leaves %d chaos pods", left)
 			}
 			if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) {
@@ -70,7 +72,7 @@ func TestALossIsRecordedThoughTheDisruptionEnds(t *testing.T) {
 	c.Must(err)
 	over, end := context.WithCancel(t.Context())
 	end()
-	lost := targets.Target{InjectionTarget: v1beta1.InjectionTarget{Name: "web-1"}, Ended: targetGone}
-	c.recordEnded(over, d, "TargetLost", "deleted, ended or about to end", targetGone, []targets.Target{lost})
+	lost := targets.Target{InjectionTarget: v1beta1.InjectionTarget{Name: "web-1"}, Ended: targets.Gone}
+	cluster.RecordEnded(over, c.Activities.Cluster, d, "TargetLost", "deleted, ended or about to end", targets.Gone, []targets.Target{lost})
 	c.wantEvent("TargetLost", "web-1")
 }

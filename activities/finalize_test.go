@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -94,7 +95,7 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(4, nil)
 	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { four := intstr.FromInt32(4); spec.Count = &four })
-	shard := Shard{ref, 0}
+	shard := chaospod.Shard{Disruption: ref, Number: 0}
 	cleaning := &cleaning{a: c.Activities, in: CleanInput{Shard: shard}}
 	pods := c.ChaosPodsOf(ref)
 	for _, pod := range pods {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
@@ -19,8 +20,8 @@ import (
 // Finish writes the last status, deletes the records and removes the Disruption's
 // finalizer, in this order. It does so only once no chaos pod, cordon or operation is left
 // (rule 6). Otherwise it changes nothing and returns how many are left.
-func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err error) {
-	if err := a.eachChaosPod(ctx, e.Disruption, func(*corev1.Pod) { left++ }); err != nil || left > 0 {
+func (a *Activities) Finish(ctx context.Context, e status.FinishInput) (left int, err error) {
+	if err := cluster.EachChaosPod(ctx, a.Cluster, e.Disruption, func(*corev1.Pod) { left++ }); err != nil || left > 0 {
 		return left, err
 	}
 	if left, err = a.cordonsLeft(ctx, e); err != nil || left > 0 {
@@ -43,7 +44,7 @@ func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err e
 // WasInjected is true when status has the time at which all targets were injected. The
 // workflow does not know that when the watch of the injection wrote it and the API server
 // went away before the answer. A Disruption that is gone was not injected.
-func (a *Activities) WasInjected(ctx context.Context, ref Ref) (bool, error) {
+func (a *Activities) WasInjected(ctx context.Context, ref v1beta1.DisruptionRef) (bool, error) {
 	d, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -74,23 +75,23 @@ func (a *Activities) noteRun(ctx context.Context, d *v1beta1.Disruption) error {
 	return err
 }
 
-func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
+func (a *Activities) reportFinished(ctx context.Context, e status.FinishInput) error {
 	var events sync.WaitGroup
 	defer events.Wait()
 	d := status.Named(e.Disruption)
-	events.Go(func() { a.events().Record(ctx, d, "Finished", "the disruption is over", "") })
+	events.Go(func() { cluster.Events(a.Kube).Record(ctx, d, "Finished", "the disruption is over", "") })
 	events.Go(func() {
 		// a deleted disruption has no condition that could show this
 		if left := e.LeftOnNodes(); left != "" {
-			a.events().Warn(ctx, d, status.ReasonNotVerified, left, "")
+			cluster.Events(a.Kube).Warn(ctx, d, status.ReasonNotVerified, left, "")
 			return
 		}
-		a.events().Record(ctx, d, "Cleaned", "no chaos pod is left", "")
+		cluster.Events(a.Kube).Record(ctx, d, "Cleaned", "no chaos pod is left", "")
 	})
 	return a.showFinished(ctx, e)
 }
 
-func (a *Activities) showFinished(ctx context.Context, e FinishInput) error {
+func (a *Activities) showFinished(ctx context.Context, e status.FinishInput) error {
 	e.At = activity.GetInfo(ctx).ScheduledTime
 	if e.Ending == v1beta1.EndingDeleted {
 		a.Disruptions.Deleted(e.Disruption)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -22,7 +23,7 @@ func TestFinishRecordsUnverifiedNodes(t *testing.T) {
 	for _, pod := range c.ChaosPodsOf(ref) {
 		c.Must(c.force(t.Context(), &pod))
 	}
-	in := FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted, NotVerified: []string{"node n1: the node is not ready, so it could not be searched"}}
+	in := status.FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted, NotVerified: []string{"node n1: the node is not ready, so it could not be searched"}}
 	if left := do[int](c, c.Finish, in); left != 0 {
 		t.Fatalf("%d chaos pods are left", left)
 	}
@@ -78,7 +79,7 @@ func TestFinishNotesARun(t *testing.T) {
 			}, Spec: spec}
 			made("disruptions", d)
 			c.Must(c.Plain.Delete().Namespace(c.Shop).Resource("disruptions").Name(d.Name).Do(t.Context()).Error())
-			do[int](c, c.Finish, FinishInput{Disruption: d.Ref()})
+			do[int](c, c.Finish, status.FinishInput{Disruption: d.Ref()})
 			if _, err := c.Disruptions.Get(t.Context(), d.Ref()); !apierrors.IsNotFound(err) {
 				t.Errorf("still there after Finish: %v", err)
 			}

@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // smallNode makes a node with room for ten pods, and this number of targets on it.
-func (c *cluster) smallNode(targets int) {
+func (c *testCluster) smallNode(targets int) {
 	c.Helper()
 	node, err := c.Client.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}, metav1.CreateOptions{})
 	c.Must(err)
@@ -43,7 +44,7 @@ func TestChaosPodsLeaveANodesOtherPodsAPlace(t *testing.T) {
 	if got := c.Get(first).Status.Targets; got != "0/5" {
 		t.Errorf("targets = %s, want 0/5: five are wanted", got)
 	}
-	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: first, Known: 1, Run: 1}); again.Selected != 3 || len(again.Added) != 0 || again.RetryAt == nil {
+	if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: first, Known: 1, Run: 1}); again.Selected != 3 || len(again.Added) != 0 || again.RetryAt == nil {
 		t.Errorf("selected again: %+v, want the same three and when it looks again", again)
 	}
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -57,9 +58,9 @@ func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outco
 		c.addEffect(chaospod.EffectAtEnd{Pod: pod.Name, Effect: v1beta1.Effect{
 			State: v1beta1.EffectProven, Evidence: "its injector ended with the node, which is ready again", Since: metav1.Now(),
 		}})
-		c.a.events().Record(ctx, about, "NodeCameBack", onNode(pod)+": its injector ended together with its node, and the node is ready again", string(pod.UID))
+		cluster.Events(c.a.Kube).Record(ctx, about, "NodeCameBack", onNode(pod)+": its injector ended together with its node, and the node is ready again", string(pod.UID))
 	default:
-		c.a.events().Warn(ctx, about, "NodeDidNotComeBack", onNode(pod)+": the node is not ready; only the journal of the injection can be left there", string(pod.UID))
+		cluster.Events(c.a.Kube).Warn(ctx, about, "NodeDidNotComeBack", onNode(pod)+": the node is not ready; only the journal of the injection can be left there", string(pod.UID))
 	}
 	c.markUnverified(pod)
 	return chaospod.NewLeftPod(pod, chaospod.Waiting, "its node was ended"), true, c.a.force(ctx, pod)
@@ -67,6 +68,6 @@ func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outco
 
 // nodeIsReady is false for a node that is gone.
 func (c *cleaning) nodeIsReady(ctx context.Context, name string) (bool, error) {
-	node, err := c.a.node(ctx, name)
+	node, err := cluster.ReadNode(ctx, c.a.Cluster, name)
 	return node != nil && kube.NodeReady(node), err
 }

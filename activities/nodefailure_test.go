@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 )
@@ -31,8 +33,8 @@ func TestNodesThatShareAKernelAreNotEnded(t *testing.T) {
 	c.MakeTargets(3, nil)
 	ref := c.Disruption("end", nodeFailure)
 	do[Plan](c, c.Prepare, ref)
-	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}})
+	do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 	pods := c.ChaosPodsOf(ref)
 	if len(pods) != 1 || pods[0].Spec.NodeName != "node-2" {
 		t.Errorf("%d chaos pods, want one, on the node with a kernel of its own", len(pods))
@@ -46,7 +48,7 @@ func TestNodesThatShareAKernelAreNotEnded(t *testing.T) {
 }
 
 func TestNodeThatWasEnded(t *testing.T) {
-	setUp := func(t *testing.T) (*cluster, *apicluster.Nodes, Ref, corev1.Pod) {
+	setUp := func(t *testing.T) (*testCluster, *apicluster.Nodes, v1beta1.DisruptionRef, corev1.Pod) {
 		c := newCluster(t)
 		nodes := c.WithNodes("node-0")
 		c.MakeTargets(1, nil)
@@ -85,7 +87,7 @@ func TestNodeThatWasEnded(t *testing.T) {
 		c, _, ref, pod := setUp(t)
 		grace := int64(1)
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 3 * time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 3 * time.Second})
 		if cleaned.Remaining != 1 || !strings.Contains(cleaned.Left[0].Why, "still running") {
 			t.Errorf("cleaned = %+v, want the chaos pod waited for", cleaned)
 		}

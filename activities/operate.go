@@ -17,16 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // OperateInput selects the targets that OperateTargets asks a driver for.
 type OperateInput struct {
-	Disruption Ref `json:"disruption"`
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	// Shards have targets that the driver has not granted yet.
 	Shards []int `json:"shards"`
 	// Over are the shards whose time is over: OperateTargets gives up the targets in them
@@ -58,7 +58,7 @@ func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (Opera
 	if err != nil {
 		return OperateResult{}, err
 	}
-	if why, err := a.stopped(ctx, in.Disruption); why != "" || err != nil {
+	if why, err := cluster.Stopped(ctx, a.Cluster, in.Disruption); why != "" || err != nil {
 		return OperateResult{Waiting: in.Shards, Stopped: why}, err
 	}
 	o := &operating{a: a, d: d, operation: podops.OfDisruption(d.UID), awaited: map[string]string{}}
@@ -157,11 +157,11 @@ func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) 
 			return 0, err
 		}
 	}
-	o.a.recordEnded(ctx, o.d, "TargetLost", "deleted, ended or about to end", targetGone, ended)
-	o.a.recordEnded(ctx, o.d, "TargetReleased", "cleaned up because another operation uses them", targetInUse, ended)
-	o.a.recordEnded(ctx, o.d, "TargetReleased", "cleaned up because the driver took them back", targetTaken, ended)
+	cluster.RecordEnded(ctx, o.a.Cluster, o.d, "TargetLost", "deleted, ended or about to end", targets.Gone, ended)
+	cluster.RecordEnded(ctx, o.a.Cluster, o.d, "TargetReleased", "cleaned up because another operation uses them", cluster.TargetInUse, ended)
+	cluster.RecordEnded(ctx, o.a.Cluster, o.d, "TargetReleased", "cleaned up because the driver took them back", cluster.TargetTaken, ended)
 	o.a.warnNotGiven(ctx, o.d, ended)
-	return len(ended), firstOf(errs, "targets could not be read")
+	return len(ended), cluster.FirstOf(errs, "targets could not be read")
 }
 
 // target takes the possible steps on one target. If the API server refuses a patch, the
@@ -170,7 +170,7 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 	var next operationStep
 	var err error
 	for range 3 { // a driver may write between the read and the patch
-		pod, failed := o.a.podOf(ctx, o.d, *target)
+		pod, failed := cluster.ReadPod(ctx, o.a.Cluster, o.d, *target)
 		if failed != nil {
 			return failed
 		}
@@ -184,8 +184,8 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 	}
 	switch {
 	case apierrors.IsNotFound(err), anotherPod(err):
-		next = operationStep{end: targetGone}
-	case err != nil && next.end == targetGone: // its labels end with it
+		next = operationStep{end: targets.Gone}
+	case err != nil && next.end == targets.Gone: // its labels end with it
 	case err != nil && over:
 		next.end = targetNotGiven + notAskedFor + err.Error()
 	case err != nil:
@@ -193,7 +193,7 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 		return nil
 	}
 	if next.end != "" {
-		target.End(targets.Ending{Why: next.end, Lost: next.end == targetGone, NeverInjected: next.again}, "")
+		target.End(targets.Ending{Why: next.end, Lost: next.end == targets.Gone, NeverInjected: next.again}, "")
 		return nil
 	}
 	if next.waits != "" {
@@ -226,24 +226,24 @@ type operationStep struct {
 // decide chooses the next step on a target. pod is nil when it is gone.
 func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) operationStep {
 	if pod == nil {
-		return operationStep{end: targetGone}
+		return operationStep{end: targets.Gone}
 	}
 	if pod.DeletionTimestamp != nil {
-		return operationStep{end: targetGone, patch: o.operation.End(pod)}
+		return operationStep{end: targets.Gone, patch: o.operation.End(pod)}
 	}
 	if why := o.operation.Busy(pod); why != "" && o.d.Spec.ReleasesOnOperation() {
-		return operationStep{end: targetInUse + why, patch: o.operation.End(pod)}
+		return operationStep{end: cluster.TargetInUse + why, patch: o.operation.End(pod)}
 	}
 	asked := target.Operation == targets.OperationAsked
 	if label := o.operation.Missing(pod); label != "" && asked && podops.Managed(pod) {
-		return operationStep{end: targetTaken + "its label " + label + " is gone", patch: o.operation.End(pod)}
+		return operationStep{end: cluster.TargetTaken + "its label " + label + " is gone", patch: o.operation.End(pod)}
 	}
 	switch o.operation.Next(pod) {
 	case podops.StepOperate:
 		return operationStep{state: targets.OperationGiven, patch: o.protection(pod)}
 	case podops.StepUnmanaged:
 		if asked {
-			return operationStep{end: targetTaken + "no driver manages it any more", patch: o.operation.End(pod)}
+			return operationStep{end: cluster.TargetTaken + "no driver manages it any more", patch: o.operation.End(pod)}
 		}
 		return operationStep{state: targets.OperationUnmanaged}
 	case podops.StepBegin:
@@ -297,7 +297,7 @@ func (o *operating) writeStatus(ctx context.Context) error {
 	if len(active) == 0 {
 		shown.Reason, shown.Message = "NotGiven", "no target may be disrupted any more; see the event TargetNotGiven or TargetReleased"
 	}
-	return o.a.Disruptions.UpdateStatus(ctx, o.d.Ref(), planned(ctx, o.d, func(live *v1beta1.Disruption) { status.ShowOperation(live, shown) }))
+	return o.a.Disruptions.UpdateStatus(ctx, o.d.Ref(), cluster.Planned(ctx, o.d, func(live *v1beta1.Disruption) { status.ShowOperation(live, shown) }))
 }
 
 // warnNotGiven records a warning with the targets that were not granted in time.
@@ -309,23 +309,9 @@ func (a *Activities) warnNotGiven(ctx context.Context, d *v1beta1.Disruption, en
 		}
 	}
 	if len(names) > 0 {
-		a.events().Warn(ctx, d, "TargetNotGiven", fmt.Sprintf("cleaned up targets that were not granted within %s (podOpsLifecycle.operatingTimeoutSeconds): %d (%s)",
-			d.Spec.OperatingTimeout(), len(names), shortList(names)), strings.Join(names, ",")+ended[0].EndedBy)
+		cluster.Events(a.Kube).Warn(ctx, d, "TargetNotGiven", fmt.Sprintf("cleaned up targets that were not granted within %s (podOpsLifecycle.operatingTimeoutSeconds): %d (%s)",
+			d.Spec.OperatingTimeout(), len(names), cluster.ShortList(names)), strings.Join(names, ",")+ended[0].EndedBy)
 	}
-}
-
-// podOf reads a target live; nil means that the pod is gone, replaced or has ended.
-func (a *Activities) podOf(ctx context.Context, d *v1beta1.Disruption, target targets.Target) (*corev1.Pod, error) {
-	pod, err := a.Kube.CoreV1().Pods(d.Namespace).Get(ctx, target.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read target pod %s/%s: %w", d.Namespace, target.Name, err)
-	case pod.UID != target.UID || !kube.PodUp(pod):
-		return nil, nil
-	}
-	return pod, nil
 }
 
 func (a *Activities) patchTarget(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
@@ -351,7 +337,7 @@ func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []tar
 		if !mayBeDisrupted(target) {
 			continue
 		}
-		pod, err := a.podOf(ctx, d, target)
+		pod, err := cluster.ReadPod(ctx, a.Cluster, d, target)
 		if err != nil {
 			return nil, err
 		}
@@ -364,11 +350,11 @@ func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []tar
 }
 
 // lackChaosPods is true when a target of the shard may be disrupted and has no chaos pod.
-func (a *Activities) lackChaosPods(ctx context.Context, ref Ref, shard targets.Shard) (bool, error) {
+func (a *Activities) lackChaosPods(ctx context.Context, ref v1beta1.DisruptionRef, shard targets.Shard) (bool, error) {
 	if !slices.ContainsFunc(shard.Targets, mayBeDisrupted) {
 		return false, nil
 	}
-	pods, err := a.listChaosPods(ctx, Shard{ref, shard.Number})
+	pods, err := cluster.ListChaosPods(ctx, a.Cluster, chaospod.Shard{Disruption: ref, Number: shard.Number})
 	if err != nil {
 		return false, err
 	}
@@ -382,7 +368,7 @@ func (a *Activities) lackChaosPods(ctx context.Context, ref Ref, shard targets.S
 // findTaken fills c.taken with the targets of these chaos pods that were granted and are
 // not any more: a label of the disruption's operation was removed.
 func (c *cleaning) findTaken(ctx context.Context, pods []corev1.Pod) error {
-	if c.d == nil || !c.d.Spec.ParticipatesInOperations() || c.in.Shard.Number == AllShards {
+	if c.d == nil || !c.d.Spec.ParticipatesInOperations() || c.in.Shard.Number == chaospod.AllShards {
 		return nil
 	}
 	shard, err := c.a.Targets.Shard(ctx, c.in.Shard.Disruption, c.in.Shard.Number)
@@ -398,7 +384,7 @@ func (c *cleaning) findTaken(ctx context.Context, pods []corev1.Pod) error {
 		if !target.Active() || target.Operation != targets.OperationGiven || !disrupted[target.UID] || c.lost[target.UID] {
 			continue
 		}
-		pod, err := c.a.podOf(ctx, c.d, target)
+		pod, err := cluster.ReadPod(ctx, c.a.Cluster, c.d, target)
 		if err != nil {
 			return err
 		}

@@ -17,13 +17,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/kuperator"
 )
 
 // withDriver creates the webhook of a driver. The API server calls it for no pod.
-func (c *cluster) withDriver() {
+func (c *testCluster) withDriver() {
 	c.Helper()
 	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(c.Context(), kuperator.Webhook(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -38,7 +41,7 @@ func (c *cluster) withDriver() {
 }
 
 // managed makes running pods that a driver manages, each in service.
-func (c *cluster) managed(n int, finalizers ...string) []*corev1.Pod {
+func (c *testCluster) managed(n int, finalizers ...string) []*corev1.Pod {
 	c.Helper()
 	var made []*corev1.Pod
 	for range n {
@@ -66,12 +69,12 @@ func (c *cluster) managed(n int, finalizers ...string) []*corev1.Pod {
 
 // settle runs the driver on every pod until nothing changes, and kubelets too, if kubelets
 // is true.
-func (c *cluster) settle(kubelets bool) {
+func (c *testCluster) settle(kubelets bool) {
 	c.Helper()
 	c.Must(kuperator.Settle(c.Context(), c.Client, c.Shop, kubelets))
 }
 
-func (c *cluster) pod(name string) *corev1.Pod {
+func (c *testCluster) pod(name string) *corev1.Pod {
 	c.Helper()
 	pod, err := c.Client.CoreV1().Pods(c.Shop).Get(c.Context(), name, metav1.GetOptions{})
 	c.Must(err)
@@ -79,7 +82,7 @@ func (c *cluster) pod(name string) *corev1.Pod {
 }
 
 // chosenFor prepares a disruption that participates in operations, and chooses its targets.
-func (c *cluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec)) (Ref, OperateInput) {
+func (c *testCluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec)) (v1beta1.DisruptionRef, OperateInput) {
 	c.Helper()
 	c.withDriver()
 	ref := c.Disruption(name, func(spec *v1beta1.DisruptionSpec) {
@@ -91,10 +94,10 @@ func (c *cluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec)) (
 	if plan := do[Plan](c, c.Prepare, ref); plan.Operations == nil || plan.Operations.OperatingTimeout != 5*time.Minute {
 		c.Fatalf("plan = %+v, want operations with their defaults", plan)
 	}
-	return ref, OperateInput{Disruption: ref, Shards: do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added}
+	return ref, OperateInput{Disruption: ref, Shards: do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added}
 }
 
-func (c *cluster) wantNoLabels(ref Ref, names ...string) {
+func (c *testCluster) wantNoLabels(ref v1beta1.DisruptionRef, names ...string) {
 	c.Helper()
 	for _, name := range names {
 		for key := range c.pod(name).Labels {
@@ -113,7 +116,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 	operation := podops.OfDisruption(ref.UID)
 	before := c.pod(pod.Name)
 
-	create := CreateInput{Shard: Shard{ref, 0}, Operated: true}
+	create := CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}
 	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
 		t.Fatalf("first look = %+v, want the target waited for", done)
 	}
@@ -160,10 +163,10 @@ func TestAnOperationOnATarget(t *testing.T) {
 		t.Errorf("ended = %+v beside a chaos pod; labels %v", ended, c.pod(pod.Name).Labels)
 	}
 	c.kubelet(ref, map[string]int32{"node-0": 0})
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 30 * time.Second}); cleaned.Remaining != 0 {
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 30 * time.Second}); cleaned.Remaining != 0 {
 		t.Fatalf("cleaned = %+v", cleaned)
 	}
-	if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true}); left != 1 {
+	if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Operated: true}); left != 1 {
 		t.Errorf("Finish found %d left while the pod is operated on, want 1", left)
 	}
 	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref}); ended.Left != 1 {
@@ -178,7 +181,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 		t.Errorf("in service = %+v, want nothing left", ended)
 	}
 	c.wantNoLabels(ref, pod.Name)
-	if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true}); left != 0 {
+	if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Operated: true}); left != 0 {
 		t.Errorf("Finish found %d left", left)
 	}
 }
@@ -208,18 +211,18 @@ func TestAWaitingTargetIsGivenUp(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
 	for _, test := range []struct {
 		name   string
-		happen func(*cluster, *corev1.Pod, podops.Operation)
+		happen func(*testCluster, *corev1.Pod, podops.Operation)
 		over   bool
 		event  string
 	}{
-		{"it is not given in time", func(*cluster, *corev1.Pod, podops.Operation) {}, true, "TargetNotGiven"},
+		{"it is not given in time", func(*testCluster, *corev1.Pod, podops.Operation) {}, true, "TargetNotGiven"},
 		{"nobody answers in time", nil, true, "TargetNotGiven"},
-		{"it is being deleted", func(c *cluster, pod *corev1.Pod, _ podops.Operation) {
+		{"it is being deleted", func(c *testCluster, pod *corev1.Pod, _ podops.Operation) {
 			c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(c.Context(), pod.Name, metav1.DeleteOptions{}))
 		}, false, "TargetLost"},
-		{"somebody else begins to operate on it", func(c *cluster, pod *corev1.Pod, _ podops.Operation) { c.label(pod, scaling, "1") }, false, "TargetReleased"},
-		{"somebody takes our label off", func(c *cluster, pod *corev1.Pod, o podops.Operation) { c.label(pod, o.Selector(), "null") }, false, "TargetReleased"},
-		{"somebody takes it from its driver", func(c *cluster, pod *corev1.Pod, o podops.Operation) {
+		{"somebody else begins to operate on it", func(c *testCluster, pod *corev1.Pod, _ podops.Operation) { c.label(pod, scaling, "1") }, false, "TargetReleased"},
+		{"somebody takes our label off", func(c *testCluster, pod *corev1.Pod, o podops.Operation) { c.label(pod, o.Selector(), "null") }, false, "TargetReleased"},
+		{"somebody takes it from its driver", func(c *testCluster, pod *corev1.Pod, o podops.Operation) {
 			c.label(pod, o.Selector(), "null")
 			c.label(pod, podops.LabelManaged, "null")
 		}, false, "TargetReleased"},
@@ -242,7 +245,7 @@ func TestAWaitingTargetIsGivenUp(t *testing.T) {
 			}
 			c.wantEvent(test.event, pod.Name)
 			c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "no target may be disrupted any more")
-			if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true}); created.Pods != 0 {
+			if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}); created.Pods != 0 {
 				t.Errorf("created = %+v for a target that was let go", created)
 			}
 			if c.pod(pod.Name).DeletionTimestamp != nil {
@@ -269,7 +272,7 @@ func TestAPodThatNoDriverMoves(t *testing.T) {
 			t.Errorf("%+v, want it disrupted at once", done)
 		}
 		c.wantNoLabels(ref, pod.Name)
-		if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true}); created.Pods != 1 {
+		if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}); created.Pods != 1 {
 			t.Errorf("created = %+v, want a chaos pod", created)
 		}
 	})
@@ -343,7 +346,7 @@ func TestADriverThatDisappears(t *testing.T) {
 			if last.Left != 0 || answered && (last.Unavailable != 1 || !strings.Contains(last.Pods[0], "no driver answered")) {
 				t.Errorf("when its time is over = %+v", last)
 			}
-			if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true, NotInService: last.Pods}); left != 0 {
+			if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Operated: true, NotInService: last.Pods}); left != 0 {
 				t.Errorf("Finish found %d left", left)
 			}
 			if answered {
@@ -494,9 +497,9 @@ func TestATargetThatIsTakenBackIsReleased(t *testing.T) {
 	do[OperateResult](c, c.OperateTargets, in)
 	c.settle(true)
 	do[OperateResult](c, c.OperateTargets, in)
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
 	c.kubelet(ref, map[string]int32{"node-0": 0})
-	clean := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 30 * time.Second}
+	clean := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}
 	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 0 {
 		t.Fatalf("cleaned = %+v before anybody did anything", cleaned)
 	}
@@ -527,7 +530,7 @@ func TestAWebhookThatIsAway(t *testing.T) {
 		if done := do[OperateResult](c, c.OperateTargets, in); !strings.Contains(done.Again, "failed calling webhook") || len(done.Waiting) != 1 {
 			t.Errorf("%+v, want it to be asked for again", done)
 		}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Operated: true}); cleaned.Lost != 0 {
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Operated: true}); cleaned.Lost != 0 {
 			t.Fatalf("cleaned = %+v, want the target waited for, which has no chaos pod yet", cleaned)
 		}
 	}
@@ -552,7 +555,7 @@ func TestAWebhookThatIsAway(t *testing.T) {
 		}
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "waiting for "+pod.Name)
-	if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true, NotEnded: true, NotInService: []string{pod.Name + ": away"}}); left != 0 {
+	if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Operated: true, NotEnded: true, NotInService: []string{pod.Name + ": away"}}); left != 0 {
 		t.Errorf("Finish found %d left, want them left to the bridge", left)
 	}
 	c.wantEvent("NotInService", pod.Name)
@@ -576,7 +579,7 @@ func TestATargetThatWasNeverAskedForIsChosenAgain(t *testing.T) {
 	}
 	c.wantEvent("TargetNotGiven", pod.Name+": it could not be asked for")
 	server.Away.Store(false)
-	if chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); chosen.Selected != 1 {
+	if chosen := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); chosen.Selected != 1 {
 		t.Errorf("%+v, want it chosen again", chosen)
 	}
 }
@@ -585,7 +588,7 @@ func TestATargetThatWasNeverAskedForIsChosenAgain(t *testing.T) {
 // in service is not reported if the disruption does not wait for recovery.
 func TestEndOperationsReportsTargetsNotInService(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
-	given := func(t *testing.T, name string) (*cluster, *corev1.Pod, Ref) {
+	given := func(t *testing.T, name string) (*testCluster, *corev1.Pod, v1beta1.DisruptionRef) {
 		c := newCluster(t)
 		pod := c.managed(1)[0]
 		ref, in := c.chosenFor(name, nil)
@@ -594,7 +597,7 @@ func TestEndOperationsReportsTargetsNotInService(t *testing.T) {
 		do[OperateResult](c, c.OperateTargets, in)
 		return c, pod, ref
 	}
-	end := func(c *cluster, ref Ref, skipRecovery bool) EndOperationsResult {
+	end := func(c *testCluster, ref v1beta1.DisruptionRef, skipRecovery bool) EndOperationsResult {
 		return do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, SkipRecovery: skipRecovery})
 	}
 	t.Run("it comes back in a moment", func(t *testing.T) {
@@ -683,7 +686,7 @@ func TestAProtectedTarget(t *testing.T) {
 	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 || done.Again != "" || !written.Load() || !ours.Protects(c.pod(pod.Name)) {
 		t.Fatalf("%+v, finalizers %v, want it given and protected", done, c.pod(pod.Name).Finalizers)
 	}
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
 	c.kubelet(ref, map[string]int32{"node-0": 0})
 	c.label(pod, podops.LabelOperationType+"/scale", "scale")
 	c.label(pod, scaling, "1")
@@ -691,7 +694,7 @@ func TestAProtectedTarget(t *testing.T) {
 	if scale.Holds(c.pod(pod.Name)) {
 		t.Errorf("labels = %v: another operation has the pod while it is disrupted", c.pod(pod.Name).Labels)
 	}
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 30 * time.Second}); cleaned.Lost != 1 {
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}); cleaned.Lost != 1 {
 		t.Errorf("cleaned = %+v, want the target let go", cleaned)
 	}
 	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, OnlyEnded: true})
@@ -716,7 +719,7 @@ func TestAProtectionThatIsOverdue(t *testing.T) {
 	do[OperateResult](c, c.OperateTargets, in)
 	c.settle(true)
 	do[OperateResult](c, c.OperateTargets, in)
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
 	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
 	if !ours.Protects(c.pod(pod.Name)) {
 		t.Error("it is protected no longer, though it is disrupted and its time is not over")

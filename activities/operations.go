@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -27,7 +28,7 @@ import (
 
 // EndOperationsInput selects the operations to end.
 type EndOperationsInput struct {
-	Disruption Ref `json:"disruption"`
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	// OnlyEnded leaves alone the targets that are disrupted, or will be.
 	OnlyEnded bool `json:"onlyEnded,omitempty"`
 	// Over is true when the time for the driver is over: Squall removes the labels that no
@@ -90,7 +91,7 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 		}
 	}
 	_ = group.Wait()
-	if err := firstOf(errs, "operations are not ended"); err != nil {
+	if err := cluster.FirstOf(errs, "operations are not ended"); err != nil {
 		e.warn(ctx, err)
 		return EndOperationsResult{}, err
 	}
@@ -143,7 +144,7 @@ func (e *ending) pods(ctx context.Context) ([]corev1.Pod, error) {
 // the disruption asked a driver for.
 func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]bool, err error) {
 	spared, operated = map[types.UID]bool{}, map[types.UID]bool{}
-	err = e.a.eachChaosPod(ctx, e.in.Disruption, func(pod *corev1.Pod) { spared[chaospod.TargetUID(pod)] = true })
+	err = cluster.EachChaosPod(ctx, e.a.Cluster, e.in.Disruption, func(pod *corev1.Pod) { spared[chaospod.TargetUID(pod)] = true })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -316,8 +317,8 @@ func (e *ending) warnNeverGiven(ctx context.Context) {
 		names = append(names, target.Name)
 	}
 	slices.Sort(names)
-	e.a.events().Warn(ctx, status.Named(e.in.Disruption), "TargetNotGiven",
-		fmt.Sprintf("targets never disrupted, as the disruption ended before they were given: %d (%s)", len(names), shortList(names)), strings.Join(names, ","))
+	cluster.Events(e.a.Kube).Warn(ctx, status.Named(e.in.Disruption), "TargetNotGiven",
+		fmt.Sprintf("targets never disrupted, as the disruption ended before they were given: %d (%s)", len(names), cluster.ShortList(names)), strings.Join(names, ","))
 }
 
 // warn writes into status that operations cannot be ended. The workflow retries until they
@@ -333,7 +334,7 @@ func (e *ending) show(ctx context.Context, reason, message string) {
 }
 
 // operationsLeft counts the pods on which the disruption's operation has not ended.
-func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, error) {
+func (a *Activities) operationsLeft(ctx context.Context, e status.FinishInput) (int, error) {
 	if !e.Operated {
 		return 0, nil
 	}
@@ -359,9 +360,9 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 	return left, nil
 }
 
-func (a *Activities) warnNotInService(ctx context.Context, e FinishInput) {
+func (a *Activities) warnNotInService(ctx context.Context, e status.FinishInput) {
 	if len(e.NotInService) > 0 {
-		a.events().Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that are not in service after the operation: "+strings.Join(e.NotInService, "; "), "")
+		cluster.Events(a.Kube).Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that are not in service after the operation: "+strings.Join(e.NotInService, "; "), "")
 	}
 }
 
@@ -399,7 +400,7 @@ func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string,
 	}
 	switch {
 	case kuperator && builtIn: // an earlier run may have recorded the same event
-		a.events().Record(ctx, d, "DriverStandsDown", driverStandsDown, "")
+		cluster.Events(a.Kube).Record(ctx, d, "DriverStandsDown", driverStandsDown, "")
 		return "Kuperator", nil
 	case kuperator:
 		return "Kuperator", nil

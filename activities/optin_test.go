@@ -7,11 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // optIn sets the opt-in label of the test's namespace to a JSON value; null removes it.
-func (c *cluster) optIn(value string) {
+func (c *testCluster) optIn(value string) {
 	c.Helper()
 	patch := `{"metadata":{"labels":{"chaos.squall.dev/disruptions":` + value + `}}}`
 	_, err := c.Client.CoreV1().Namespaces().Patch(c.Context(), c.Shop, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -57,11 +58,11 @@ func TestANamespaceThatAgreesNoMore(t *testing.T) {
 	do[Plan](c, c.Prepare, late)
 	c.optIn("null")
 	c.MakeTargets(2, nil)
-	selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: running, Known: 1})
+	selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: running, Known: 1})
 	if selection.Selected != 1 || len(c.chosen(running)) != 1 || !strings.Contains(selection.Denied, "namespace opt-in") {
 		t.Errorf("without the label: %+v, want the one target of before", selection)
 	}
-	if selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: late}); selection.Selected != 0 {
+	if selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: late}); selection.Selected != 0 {
 		t.Errorf("one that comes late: %+v, want no target", selection)
 	}
 	c.WantCondition(late, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "namespace opt-in")

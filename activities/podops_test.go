@@ -10,12 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // label sets a label of a pod, or removes it if the value is "null".
-func (c *cluster) label(pod *corev1.Pod, key, value string) {
+func (c *testCluster) label(pod *corev1.Pod, key, value string) {
 	c.Helper()
 	if value != "null" {
 		value = `"` + value + `"`
@@ -88,7 +90,7 @@ func TestAPlaceIsKeptForAPodInUse(t *testing.T) {
 			t.Errorf("chose %+v, want one, and a place kept", selection)
 		}
 		c.label(pods[0], scaling, "null")
-		selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1})
+		selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1})
 		if selection.Selected != 2 || selection.Kept != 0 {
 			t.Errorf("chose %+v when it was free, want two", selection)
 		}
@@ -111,7 +113,7 @@ func TestAPlaceIsKeptForAPodInUse(t *testing.T) {
 			t.Fatalf("places are kept until %v, want %v", plan.BusyUntil, want)
 		}
 		c.Eventually("the free one is taken", func() bool {
-			selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+			selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 			return selection.Selected == 1 && selection.Kept == 0
 		})
 	})
@@ -129,7 +131,7 @@ func TestATargetInUseIsReleased(t *testing.T) {
 			pods := c.MakeTargets(2, nil)
 			ref := c.started("calm", nil)
 			c.kubelet(ref, map[string]int32{pods[0].Spec.NodeName: 0, pods[1].Spec.NodeName: 0})
-			in := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 30 * time.Second}
+			in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}
 			if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Lost != 0 {
 				t.Fatalf("cleaned = %+v before anybody does anything", cleaned)
 			}
@@ -152,7 +154,7 @@ func TestATargetInUseIsReleased(t *testing.T) {
 		pods := c.MakeTargets(2, nil)
 		ref := c.started("calm", keep)
 		c.label(pods[0], scaling, "1")
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true})
 		if left := c.ChaosPodsOf(ref); cleaned.Lost != 0 || slices.ContainsFunc(left, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }) {
 			t.Errorf("cleaned = %+v, want everything left as it was", cleaned)
 		}
@@ -168,7 +170,7 @@ func TestATargetInUseIsReleased(t *testing.T) {
 		if pod, err := c.Client.CoreV1().Pods(c.Shop).Get(t.Context(), pods[0].Name, metav1.GetOptions{}); err != nil || pod.DeletionTimestamp == nil {
 			t.Fatalf("the target is gone already (%v): this proves nothing", err)
 		}
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 30 * time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second})
 		if left := c.ChaosPodsOf(ref); cleaned.Lost != 1 || len(left) != 1 || left[0].Spec.NodeName != pods[1].Spec.NodeName {
 			t.Errorf("cleaned = %+v and left %d chaos pods, want that of the other target", cleaned, len(left))
 		}

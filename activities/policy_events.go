@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -20,7 +21,7 @@ func (a *Activities) recordDenial(ctx context.Context, d *v1beta1.Disruption, de
 			continue
 		}
 		about := &metav1.ObjectMeta{Name: rule.Policy, UID: rule.PolicyUID}
-		a.events().Of(ctx, v1beta1.KindDisruptionPolicy, about, corev1.EventTypeNormal, "Denied",
+		cluster.Events(a.Kube).Of(ctx, v1beta1.KindDisruptionPolicy, about, corev1.EventTypeNormal, "Denied",
 			fmt.Sprintf("rule %q, Disruption %s/%s: %s", rule.Name, d.Namespace, d.Name, denial), string(d.UID)+"/"+rule.Name)
 	}
 }

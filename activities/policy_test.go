@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // policy makes a policy with one rule for the test's own namespace, and waits until the
 // worker's watch has it.
-func (c *cluster) policy(rule v1beta1.PolicyRule) (remove func()) {
+func (c *testCluster) policy(rule v1beta1.PolicyRule) (remove func()) {
 	c.Helper()
 	rule.Namespaces = []string{c.Shop}
 	p := &v1beta1.DisruptionPolicy{
@@ -35,7 +36,7 @@ func (c *cluster) policy(rule v1beta1.PolicyRule) (remove func()) {
 	}
 }
 
-func (c *cluster) seesPolicy(name string) bool {
+func (c *testCluster) seesPolicy(name string) bool {
 	for _, p := range c.Activities.Policies.Policies() {
 		if p.Name == name {
 			return true
@@ -45,7 +46,7 @@ func (c *cluster) seesPolicy(name string) bool {
 }
 
 // wantDenials wants exactly these events on a policy.
-func (c *cluster) wantDenials(policy string, want ...string) {
+func (c *testCluster) wantDenials(policy string, want ...string) {
 	c.Helper()
 	events, err := c.Client.CoreV1().Events(metav1.NamespaceDefault).List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=DisruptionPolicy,involvedObject.name=" + policy})
 	c.Must(err)
@@ -60,7 +61,7 @@ func (c *cluster) wantDenials(policy string, want ...string) {
 }
 
 // annotate writes annotations of a disruption.
-func (c *cluster) annotate(ref Ref, annotations map[string]string) {
+func (c *testCluster) annotate(ref v1beta1.DisruptionRef, annotations map[string]string) {
 	c.Helper()
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	c.Must(err)
@@ -102,7 +103,7 @@ func TestAPolicyAboutRequesters(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)
 	c.policy(v1beta1.PolicyRule{Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Groups: []string{"sre"}}})
-	by := func(name, group string) Ref {
+	by := func(name, group string) v1beta1.DisruptionRef {
 		ref := c.Disruption(name, nil)
 		c.annotate(ref, v1beta1.Requester{User: "sue", Groups: []string{"all", group}}.Annotations())
 		return ref
@@ -114,7 +115,7 @@ func TestAPolicyAboutRequesters(t *testing.T) {
 	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" || plan.Requester != "sue" {
 		t.Errorf("ours is rejected: %q, asked for by %q, want sue", plan.Rejected, plan.Requester)
 	}
-	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
+	if added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
 		t.Errorf("chose %v, want a target", added)
 	}
 }
@@ -133,7 +134,7 @@ func TestAPolicyAboutEnvironments(t *testing.T) {
 		t.Errorf("ours is rejected: %s", plan.Rejected)
 	}
 	c.annotate(ref, map[string]string{v1beta1.AnnotationEnvironment: "prod"})
-	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
+	if added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
 		t.Errorf("chose %v after an edit of the annotation, want a target", added)
 	}
 }
@@ -147,7 +148,7 @@ func TestAPolicyDeniesTargets(t *testing.T) {
 	ref := c.Disruption("some", all)
 	do[Plan](c, c.Prepare, ref)
 	c.policy(v1beta1.PolicyRule{Name: "no-db", TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "db"}}})
-	selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 	if got := c.chosen(ref); len(got) != 1 || got[0] != front[0].UID || selection.Desired != 3 {
 		t.Errorf("chose %v of %d wanted, want %s alone, and no database of %v", got, selection.Desired, front[0].UID, databases)
 	}
@@ -155,7 +156,7 @@ func TestAPolicyDeniesTargets(t *testing.T) {
 
 	c.policy(v1beta1.PolicyRule{Name: "none"})
 	late := c.MakeTargets(1, map[string]string{"tier": "web"})
-	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}).Added; len(added) > 0 {
+	if added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}).Added; len(added) > 0 {
 		t.Errorf("%s was chosen although a rule denies all", late[0].Name)
 	}
 	if got := c.chosen(ref); len(got) != 1 || got[0] != front[0].UID {
@@ -175,7 +176,7 @@ func TestEachRuleThatDeniesHasItsEvent(t *testing.T) {
 	c.policy(v1beta1.PolicyRule{Name: "no-web", TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}})
 	ref := c.Disruption("some", all)
 	do[Plan](c, c.Prepare, ref)
-	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 	c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "and 1 more")
 	for _, tier := range tiers {
 		c.wantDenials(c.Shop+"-no-"+tier, "4 are denied by")
@@ -204,7 +205,7 @@ func TestAPolicyLimitsTargetsAtOnce(t *testing.T) {
 	c.wantEvent(v1beta1.ReasonDenied, `rule "three"`)
 	c.Must(c.Targets.DeleteRecords(t.Context(), first))
 	c.Eventually("what the first one held is free", func() bool {
-		return do[Selection](c, c.SelectTargets, SelectInput{Disruption: third}).Selected == 2
+		return do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: third}).Selected == 2
 	})
 	if held := append(c.chosen(second), c.chosen(third)...); len(held) != 3 {
 		t.Errorf("%v are held, want three", held)
@@ -212,7 +213,7 @@ func TestAPolicyLimitsTargetsAtOnce(t *testing.T) {
 }
 
 // behind gives the worker a watch that gets no changes any more.
-func (c *cluster) behind() {
+func (c *testCluster) behind() {
 	c.Helper()
 	watch, err := policy.NewWatch(c.Plain)
 	c.Must(err)
@@ -245,7 +246,7 @@ func TestAWorkerDeniesByTheNewestPolicies(t *testing.T) {
 	if !c.seesPolicy(c.Shop + "-one") {
 		t.Fatal("the worker's watch has the deletion, so nothing is tested")
 	}
-	if selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 || selection.Denied != "" {
+	if selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 || selection.Denied != "" {
 		t.Errorf("selection = %+v, want two targets: the policy is gone", selection)
 	}
 }
@@ -258,7 +259,7 @@ func TestFewerTargetsAreReportedOnce(t *testing.T) {
 	most := int32(1)
 	c.policy(v1beta1.PolicyRule{Name: "one", AtMost: &v1beta1.PolicyLimit{Targets: &most}})
 	ref, _ := c.selectFor("some", nil) // wants two
-	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); again.Selected != 1 || len(again.Added) > 0 {
+	if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); again.Selected != 1 || len(again.Added) > 0 {
 		t.Fatalf("selected again: %+v, want the same target", again)
 	}
 	c.wantEvent("FewerTargets", "1 of 2", `rule "one"`)

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/status"
@@ -78,7 +79,7 @@ type Operations struct {
 // so. A disruption is only cleaned if it is gone, is being deleted or was begun by an
 // earlier workflow. An emergency stop also leaves only cleaning, and rejects a disruption
 // that never began.
-func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
+func (a *Activities) Prepare(ctx context.Context, ref v1beta1.DisruptionRef) (Plan, error) {
 	plan, err := a.prepare(ctx, ref)
 	plan.ResultSearchable = true
 	if err != nil || plan.CleanOnly == "" {
@@ -100,11 +101,11 @@ func (a *Activities) addPeople(plan *Plan, d *v1beta1.Disruption) {
 	plan.Requester, plan.Notify = v1beta1.RequesterOf(d).User, a.Notify.Audience(d.Spec.Reporting)
 }
 
-func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
+func (a *Activities) prepare(ctx context.Context, ref v1beta1.DisruptionRef) (Plan, error) {
 	// The stop may come from a cache: a live check follows before the injection.
-	live, stop, err := a.read(ctx, ref, a.Disruptions.CachedEmergencyStop)
+	live, stop, err := cluster.ReadDisruption(ctx, a.Cluster, ref, a.Disruptions.CachedEmergencyStop)
 	if apierrors.IsNotFound(err) {
-		return Plan{CleanOnly: endingGone}, nil
+		return Plan{CleanOnly: cluster.EndingGone}, nil
 	}
 	if err != nil {
 		return Plan{}, err
@@ -140,7 +141,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	var event sync.WaitGroup
 	defer event.Wait()
 	event.Go(func() { // an earlier run may have recorded the same event
-		a.events().Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
+		cluster.Events(a.Kube).Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
 	})
 	firstRun, err := a.Targets.StoreSpec(ctx, live, workflow.RunID, ranges)
 	if err != nil {
@@ -158,7 +159,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if !plan.CreateAt.After(time.Now()) {
 		return plan, nil // the choice of targets shows the plan in a moment
 	}
-	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
+	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, cluster.Carrier(ctx)))
 }
 
 // policySource is where the policies of a judgement come from.
@@ -291,16 +292,10 @@ func (a *Activities) refuseFor(ctx context.Context, d *v1beta1.Disruption, reaso
 
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := d.Ref()
-	a.events().Warn(ctx, d, reason, why, d.Spec.Hash())
+	cluster.Events(a.Kube).Warn(ctx, d, reason, why, d.Spec.Hash())
 	plan := Plan{Rejected: why, SpecHash: d.Spec.Hash()}
 	a.addPeople(&plan, d)
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 		status.ShowRejected(d, reason, why)
 	})
-}
-
-// carrier is the workflow that runs the activity.
-func carrier(ctx context.Context) v1beta1.WorkflowRef {
-	execution := activity.GetInfo(ctx).WorkflowExecution
-	return v1beta1.WorkflowRef{ID: execution.ID, RunID: execution.RunID}
 }

@@ -69,7 +69,7 @@ func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
 }
 
 // restartWorker clears what the activities keep in memory.
-func (c *cluster) restartWorker() {
+func (c *testCluster) restartWorker() {
 	c.Targets = targets.NewStore(c.Kube, c.Namespace, c.Targets.Watch, c.Activities.Parallel)
 }
 

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/probe"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
@@ -129,7 +130,7 @@ func (a *Activities) findAsked(ctx context.Context, in AskProbesInput) (_ asked,
 	return asked{
 		spec: *d.Spec.SteadyState, by: by, targets: followed.now, pod: followed.pod, describe: followed.describe,
 		warn: func(ctx context.Context, reason, message, key string) {
-			a.events().Warn(ctx, status.Named(in.Disruption), reason, message, key)
+			cluster.Events(a.Kube).Warn(ctx, status.Named(in.Disruption), reason, message, key)
 		},
 	}, release, nil
 }
@@ -154,7 +155,7 @@ func (a *Activities) askedOfScenario(ctx context.Context, ref contract.ScenarioR
 		pod:      func(types.UID) *corev1.Pod { return nil },
 		describe: func(probe.Key) string { return "" },
 		warn: func(ctx context.Context, reason, message, key string) {
-			a.events().Of(ctx, v1beta1.KindDisruptionScenario, s, corev1.EventTypeWarning, reason, message, key)
+			cluster.Events(a.Kube).Of(ctx, v1beta1.KindDisruptionScenario, s, corev1.EventTypeWarning, reason, message, key)
 		},
 	}, release, nil
 }

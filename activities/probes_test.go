@@ -36,7 +36,7 @@ func guarded(spec *v1beta1.DisruptionSpec) {
 }
 
 // prober sets the prober of this cluster.
-func (c *cluster) prober() {
+func (c *testCluster) prober() {
 	c.Prober = &steadystate.Prober{Kube: c.Client, APIServer: apiserver.Start(c.T).Host, Version: "test"}
 }
 
@@ -157,7 +157,7 @@ func TestWhichTargetsAreAsked(t *testing.T) {
 	})
 	c.started("other", func(spec *v1beta1.DisruptionSpec) { spec.Selector = map[string]string{"app": "nothing"} })
 	do[Plan](c, c.Prepare, ref)
-	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 	_, err := c.Targets.End(c.Context(), ref, 0, "test", func(target targets.Target) targets.Ending {
 		if target.UID == pods[0].UID {
 			return targets.Ending{Why: "let go"}
@@ -242,7 +242,7 @@ func TestHeartbeatLost(t *testing.T) {
 func TestReportSteadyState(t *testing.T) {
 	c := newCluster(t)
 	ref := c.Disruption("guarded", guarded)
-	lost := SteadyStateReport{
+	lost := status.SteadyStateReport{
 		Disruption: ref, Change: status.SteadyStateAborted, Message: "probe ready: 0 of 1 pods are ready",
 		Status: v1beta1.SteadyStateStatus{
 			Phase: v1beta1.ProbeDuring, Verdict: v1beta1.VerdictAborted, Summary: "probe ready was lost",
@@ -268,7 +268,7 @@ func TestALateReportChangesNothing(t *testing.T) {
 	var d v1beta1.Disruption
 	at := time.Now()
 	report := func(change status.SteadyStateChange, phase v1beta1.ProbePhase, at time.Time) {
-		status.ShowSteadyState(&d, SteadyStateReport{Change: change, Status: v1beta1.SteadyStateStatus{Phase: phase}, At: at})
+		status.ShowSteadyState(&d, status.SteadyStateReport{Change: change, Status: v1beta1.SteadyStateStatus{Phase: phase}, At: at})
 	}
 	report(status.SteadyStateRecovered, v1beta1.ProbeAfter, at)
 	report(status.SteadyStateAborted, v1beta1.ProbeDuring, at.Add(-time.Second))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -55,7 +56,7 @@ type ReplaceResult struct {
 // continues with the pods that are not replaced yet, and touches no target twice (rule 18).
 // A pod that cannot be replaced is no error. If it is cancelled, it leaves nodes cordoned,
 // and CleanChaosPods uncordons them.
-func (a *Activities) ReplacePods(ctx context.Context, ref Ref) (ReplaceResult, error) {
+func (a *Activities) ReplacePods(ctx context.Context, ref v1beta1.DisruptionRef) (ReplaceResult, error) {
 	r, err := a.newReplacing(ctx, ref)
 	if err != nil {
 		return ReplaceResult{}, err
@@ -102,7 +103,7 @@ type replacing struct {
 	lost    []targets.Target
 }
 
-func (a *Activities) newReplacing(ctx context.Context, ref Ref) (*replacing, error) {
+func (a *Activities) newReplacing(ctx context.Context, ref v1beta1.DisruptionRef) (*replacing, error) {
 	d, err := a.Targets.LoadSpec(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func (r *replacing) replaceOn(ctx context.Context, node string, pods []*targets.
 	}
 	if r.d.Spec.DryRun {
 		for _, pod := range pods {
-			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, "a dry run, so nothing is done")
+			cluster.Events(r.a.Kube).Replaced(ctx, r.d, pod.InjectionTarget, "a dry run, so nothing is done")
 			r.note(pod, targets.Replaced, "")
 		}
 		return nil
@@ -259,7 +260,7 @@ func (r *replacing) replaceOn(ctx context.Context, node string, pods []*targets.
 
 // isStopped is true when nothing may be replaced any more.
 func (r *replacing) isStopped(ctx context.Context) (bool, error) {
-	why, err := r.a.stopped(ctx, r.d.Ref())
+	why, err := cluster.Stopped(ctx, r.a.Cluster, r.d.Ref())
 	if why == "" || err != nil {
 		return false, err
 	}
@@ -313,7 +314,7 @@ func waitsFor(node string, since time.Time, others []*corev1.Node, most int) str
 		holders = append(holders, fmt.Sprintf("%s by %s/%s", other.Name, ref.Namespace, ref.Name))
 	}
 	return fmt.Sprintf("waits since %s to cordon node %s: disruptions keep %d of at most %d nodes cordoned (%s); the worker setting cordons-at-once is the limit",
-		since.UTC().Format(time.RFC3339), node, len(others), most, shortList(holders))
+		since.UTC().Format(time.RFC3339), node, len(others), most, cluster.ShortList(holders))
 }
 
 func (r *replacing) selector() string {
@@ -342,14 +343,14 @@ func (r *replacing) deleteEach(ctx context.Context, node string, pods []*targets
 			r.noteLost(pod)
 		case done.Gone:
 			done.Claims, done.Shared = pod.Replacement.Claims, pod.Replacement.Shared
-			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, deletionMessage(node, done))
+			cluster.Events(r.a.Kube).Replaced(ctx, r.d, pod.InjectionTarget, deletionMessage(node, done))
 			r.note(pod, targets.Replaced, "")
 		case done.Refused != "":
 			r.note(pod, targets.NotReplaced, done.Refused)
-			r.a.events().InjectionFailed(ctx, r.d, pod.InjectionTarget, done.Refused)
+			cluster.Events(r.a.Kube).InjectionFailed(ctx, r.d, pod.InjectionTarget, done.Refused)
 		default:
 			deleted, left[pod] = append(deleted, done), done.Due
-			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, deletionMessage(node, done))
+			cluster.Events(r.a.Kube).Replaced(ctx, r.d, pod.InjectionTarget, deletionMessage(node, done))
 		}
 	}
 	return deleted, left, errors.Join(errs[:min(len(errs), 3)]...)
@@ -359,10 +360,10 @@ func (r *replacing) deleteEach(ctx context.Context, node string, pods []*targets
 func deletionMessage(node string, d replacement.Deletion) string {
 	text := "node " + node + " takes no new pods meanwhile"
 	if len(d.Claims) > 0 {
-		text += "; deleted with it: PersistentVolumeClaims " + shortList(slices.Sorted(slices.Values(d.Claims)))
+		text += "; deleted with it: PersistentVolumeClaims " + cluster.ShortList(slices.Sorted(slices.Values(d.Claims)))
 	}
 	if len(d.Shared) > 0 {
-		text += "; left, as other pods mount them: PersistentVolumeClaims " + shortList(slices.Sorted(slices.Values(d.Shared)))
+		text += "; left, as other pods mount them: PersistentVolumeClaims " + cluster.ShortList(slices.Sorted(slices.Values(d.Shared)))
 	}
 	return text
 }
@@ -419,7 +420,7 @@ func (r *replacing) wait(ctx context.Context, gap time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-activity.GetWorkerStopChannel(ctx):
-		return errWorkerStops
+		return cluster.ErrWorkerStops
 	case <-time.After(gap):
 		return nil
 	}
@@ -448,7 +449,7 @@ func (r *replacing) noteWait(target *targets.Target, why string, since *metav1.T
 // noteLost ends a target that was gone before ReplacePods did anything to it.
 func (r *replacing) noteLost(target *targets.Target) {
 	r.change(target, func() {
-		target.End(targets.Ending{Why: targetGone, Lost: true}, "")
+		target.End(targets.Ending{Why: targets.Gone, Lost: true}, "")
 		r.lost = append(r.lost, *target)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -74,13 +75,13 @@ func (r *replacing) recordEvents(ctx context.Context) {
 		lost = append(lost, target.Name)
 	}
 	if len(done) > 0 {
-		r.a.events().Record(ctx, r.d, "Replaced", fmt.Sprintf("pods replaced: %d (%s)", len(done), shortList(done)), fmt.Sprint(len(done)))
+		cluster.Events(r.a.Kube).Record(ctx, r.d, "Replaced", fmt.Sprintf("pods replaced: %d (%s)", len(done), cluster.ShortList(done)), fmt.Sprint(len(done)))
 	}
 	if len(failed) > 0 {
-		r.a.events().Warn(ctx, r.d, "NotReplaced", fmt.Sprintf("pods not replaced: %d (%s); the first: %s", len(failed), shortList(failed), why), fmt.Sprint(len(failed)))
+		cluster.Events(r.a.Kube).Warn(ctx, r.d, "NotReplaced", fmt.Sprintf("pods not replaced: %d (%s); the first: %s", len(failed), cluster.ShortList(failed), why), fmt.Sprint(len(failed)))
 	}
 	if len(lost) > 0 {
-		r.a.events().Record(ctx, r.d, "TargetLost", fmt.Sprintf("targets deleted, ended or about to end: %d (%s)", len(lost), shortList(lost)), shortList(lost))
+		cluster.Events(r.a.Kube).Record(ctx, r.d, "TargetLost", fmt.Sprintf("targets deleted, ended or about to end: %d (%s)", len(lost), cluster.ShortList(lost)), cluster.ShortList(lost))
 	}
 }
 

@@ -25,7 +25,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/replacement"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/deploy"
@@ -39,7 +42,7 @@ func controller(kind string) []metav1.OwnerReference {
 }
 
 // makeNode makes a node that has no pods of other tests.
-func (c *cluster) makeNode(change func(*corev1.Node)) string {
+func (c *testCluster) makeNode(change func(*corev1.Node)) string {
 	c.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "replace-"}}
 	if change != nil {
@@ -51,7 +54,7 @@ func (c *cluster) makeNode(change func(*corev1.Node)) string {
 	return node.Name
 }
 
-func (c *cluster) readNode(name string) *corev1.Node {
+func (c *testCluster) readNode(name string) *corev1.Node {
 	c.Helper()
 	node, err := c.Client.CoreV1().Nodes().Get(c.Context(), name, metav1.GetOptions{})
 	c.Must(err)
@@ -59,7 +62,7 @@ func (c *cluster) readNode(name string) *corev1.Node {
 }
 
 // wantCordon wants a node to be cordoned or not, with this number of disruptions' marks.
-func (c *cluster) wantCordon(name string, cordoned bool, marks int) {
+func (c *testCluster) wantCordon(name string, cordoned bool, marks int) {
 	c.Helper()
 	node := c.readNode(name)
 	if got := len(replacement.Marks(node)); node.Spec.Unschedulable != cordoned || got != marks {
@@ -68,7 +71,7 @@ func (c *cluster) wantCordon(name string, cordoned bool, marks int) {
 }
 
 // makePod makes a running pod of a ReplicaSet on a node.
-func (c *cluster) makePod(node string, change func(*corev1.Pod)) *corev1.Pod {
+func (c *testCluster) makePod(node string, change func(*corev1.Pod)) *corev1.Pod {
 	c.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: c.Shop, Labels: map[string]string{"app": "web"}, OwnerReferences: controller("ReplicaSet")},
@@ -93,7 +96,7 @@ func mounting(claim string) func(*corev1.Pod) {
 	}
 }
 
-func (c *cluster) makeClaim(name string) {
+func (c *testCluster) makeClaim(name string) {
 	c.Helper()
 	_, err := c.Client.CoreV1().PersistentVolumeClaims(c.Shop).Create(c.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -106,7 +109,7 @@ func (c *cluster) makeClaim(name string) {
 }
 
 // claimStays is true if a claim exists and is not being deleted.
-func (c *cluster) claimStays(name string) bool {
+func (c *testCluster) claimStays(name string) bool {
 	c.Helper()
 	claim, err := c.Client.CoreV1().PersistentVolumeClaims(c.Shop).Get(c.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -118,7 +121,7 @@ func (c *cluster) claimStays(name string) bool {
 
 // plays ends pods that are being deleted, as their kubelet does. It then calls ended, which
 // may act as their controller.
-func (c *cluster) plays(ended func(pod *corev1.Pod)) {
+func (c *testCluster) plays(ended func(pod *corev1.Pod)) {
 	ctx, stop := context.WithCancel(c.Context())
 	over := make(chan struct{})
 	c.Cleanup(func() { stop(); <-over })
@@ -159,7 +162,7 @@ func replaces(change func(*v1beta1.PodReplacement)) func(*v1beta1.DisruptionSpec
 	}
 }
 
-func quickly(c *cluster) *cluster {
+func quickly(c *testCluster) *testCluster {
 	c.GonePatience, c.SuccessorPatience = time.Nanosecond, time.Nanosecond
 	return c
 }
@@ -189,13 +192,13 @@ func TestReplacePods(t *testing.T) {
 		}
 	}
 	c.wantCordon(busy, false, 0)
-	status := c.Get(ref).Status
+	shown := c.Get(ref).Status
 	// rule 30
-	if status.InjectionStatus != v1beta1.Injected || status.Targets != "2/2" || status.Phase != v1beta1.PhaseHolding {
-		t.Errorf("status = %s %s in phase %s, want Injected 2/2 in Holding", status.InjectionStatus, status.Targets, status.Phase)
+	if shown.InjectionStatus != v1beta1.Injected || shown.Targets != "2/2" || shown.Phase != v1beta1.PhaseHolding {
+		t.Errorf("status = %s %s in phase %s, want Injected 2/2 in Holding", shown.InjectionStatus, shown.Targets, shown.Phase)
 	}
 	for _, pod := range old {
-		injection := status.TargetInjections[pod.Name][v1beta1.KindPodReplacement]
+		injection := shown.TargetInjections[pod.Name][v1beta1.KindPodReplacement]
 		if injection.InjectionStatus != v1beta1.Injected || injection.TargetUID != pod.UID || injection.Since == nil || injection.InjectorPodName != "" {
 			t.Errorf("target %s: %+v, want it replaced, by no chaos pod", pod.Name, injection)
 		}
@@ -213,21 +216,21 @@ func TestReplacePods(t *testing.T) {
 
 	// rule 18
 	t.Run("called again, and asked for more targets: the new pods stay", func(t *testing.T) {
-		selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
 		if len(selection.Added) != 0 || selection.Selected != 2 {
 			t.Errorf("selection = %+v, want nothing added", selection)
 		}
 		do[ReplaceResult](c, c.ReplacePods, ref)
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true})
+		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true})
 		if len(during) != 2 || len(c.chosen(ref)) != 2 {
 			t.Errorf("%d pods ended and %d are targets, want 2 of each for good", len(during), len(c.chosen(ref)))
 		}
 	})
 	t.Run("it ends", func(t *testing.T) {
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}}); cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 0 {
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}}); cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 0 {
 			t.Errorf("cleaned = %+v, want nothing left", cleaned)
 		}
-		if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired}); left != 0 {
+		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired}); left != 0 {
 			t.Errorf("%d left", left)
 		}
 		if d := c.Get(ref); d.Status.CleanedVerified == nil || !*d.Status.CleanedVerified || len(d.Finalizers) != 0 {
@@ -272,7 +275,7 @@ func TestNodesAreCordonedOneAfterTheOther(t *testing.T) {
 func TestDisruptionsCordonInTurn(t *testing.T) {
 	c := newCluster(t)
 	c.SuccessorPatience = time.Nanosecond
-	var refs []Ref
+	var refs []v1beta1.DisruptionRef
 	for i, app := range []string{"one", "two"} {
 		c.makePod(c.makeNode(nil), func(pod *corev1.Pod) { pod.Labels["app"] = app })
 		ref, chosen := c.selectFor(app, func(spec *v1beta1.DisruptionSpec) {
@@ -285,20 +288,20 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 	}
 	var replacing sync.WaitGroup
 	for _, ref := range refs {
-		worker := &cluster{c.Cluster, c.Activities, c.NewWorker(c.Activities)}
+		worker := &testCluster{c.Cluster, c.Activities, c.NewWorker(c.Activities)}
 		replacing.Go(func() {
 			if got := do[ReplaceResult](worker, c.ReplacePods, ref); got.Replaced != 1 {
 				t.Errorf("ReplacePods(%s) = %+v, want 1 replaced", ref.Name, got)
 			}
 		})
 	}
-	waits := func(ref Ref) string {
+	waits := func(ref v1beta1.DisruptionRef) string {
 		for _, injection := range c.Get(ref).Status.TargetInjections {
 			return injection[v1beta1.KindPodReplacement].Reason
 		}
 		return ""
 	}
-	marked := func(ref Ref) string {
+	marked := func(ref v1beta1.DisruptionRef) string {
 		nodes, err := c.cordons().Of(t.Context(), ref.UID)
 		c.Must(err)
 		return strings.Join(nodes, " ")
@@ -328,7 +331,7 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
 	c := quickly(newCluster(t))
 	c.GonePatience = time.Minute
-	other, holder := c.makeNode(nil), Ref{Namespace: c.Shop, Name: "holder", UID: "holder"}
+	other, holder := c.makeNode(nil), v1beta1.DisruptionRef{Namespace: c.Shop, Name: "holder", UID: "holder"}
 	c.Must(c.cordons().Cordon(t.Context(), other, holder))
 	target := c.makePod(c.makeNode(nil), nil)
 	ref, _ := c.selectFor("moving", replaces(nil))
@@ -507,7 +510,7 @@ func TestACordonOfAnotherUserStays(t *testing.T) {
 	c.plays(func(*corev1.Pod) { c.wantCordon(node, true, 0) })
 	ref, _ := c.selectFor("moving", replaces(nil))
 	do[ReplaceResult](c, c.ReplacePods, ref)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}})
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 	c.wantCordon(node, true, 0)
 }
 
@@ -517,13 +520,13 @@ func TestTwoDisruptionsCordonANode(t *testing.T) {
 	node := c.makeNode(nil)
 	first, _ := c.selectFor("first", replaces(nil))
 	second, _ := c.selectFor("second", replaces(nil))
-	for _, ref := range []Ref{first, second} {
+	for _, ref := range []v1beta1.DisruptionRef{first, second} {
 		c.Must(c.cordons().Cordon(t.Context(), node, ref))
 	}
 	c.wantCordon(node, true, 2)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{first, 0}})
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: first, Number: 0}})
 	c.wantCordon(node, true, 1)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{second, AllShards}})
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: second, Number: chaospod.AllShards}})
 	c.wantCordon(node, false, 0)
 }
 
@@ -573,7 +576,7 @@ func TestAWorkerDiesWhileItReplaces(t *testing.T) {
 
 // wantEventsOfStorage wants n events on replaced pods, each of which names the claim that was
 // deleted with the pod.
-func (c *cluster) wantEventsOfStorage(n int, claim string) {
+func (c *testCluster) wantEventsOfStorage(n int, claim string) {
 	c.Helper()
 	found := 0
 	for _, event := range c.EventsOf("Replaced") {
@@ -652,7 +655,7 @@ func TestAnotherAttemptUncordons(t *testing.T) {
 // A disruption that ends meanwhile leaves its cordons to the cleaning. The cleaning must
 // remove them.
 func TestCleaningRemovesCordons(t *testing.T) {
-	cordoned := func(t *testing.T, name string) (*cluster, Ref, string) {
+	cordoned := func(t *testing.T, name string) (*testCluster, v1beta1.DisruptionRef, string) {
 		c := quickly(newCluster(t))
 		node := c.makeNode(nil)
 		c.makePod(node, nil)
@@ -662,15 +665,15 @@ func TestCleaningRemovesCordons(t *testing.T) {
 	}
 	t.Run("it cannot finish before", func(t *testing.T) {
 		c, ref, node := cordoned(t, "moving")
-		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 1 {
+		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref}); left != 1 {
 			t.Errorf("Finish() = %d left, want the cordon", left)
 		}
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}, ResultLost: true})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}, ResultLost: true})
 		if len(cleaned.UnverifiedNodes) > 0 {
 			t.Errorf("nodes %v are to be searched, want none: no injector ran there", cleaned.UnverifiedNodes)
 		}
 		c.wantCordon(node, false, 0)
-		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
+		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref}); left != 0 {
 			t.Errorf("Finish() = %d left", left)
 		}
 	})
@@ -678,10 +681,10 @@ func TestCleaningRemovesCordons(t *testing.T) {
 		c, ref, node := cordoned(t, "moving")
 		c.Must(c.Targets.DeleteRecords(t.Context(), ref))
 		c.Targets = targets.NewStore(c.Kube, c.Chaos, c.Targets.Watch, 8) // another worker
-		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 1 {
+		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref}); left != 1 {
 			t.Errorf("Finish() = %d left, want the cordon", left)
 		}
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
+		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}})
 		c.wantCordon(node, false, 0)
 	})
 	t.Run("the right to uncordon was taken away: it is left, until a person releases it", func(t *testing.T) {
@@ -690,11 +693,11 @@ func TestCleaningRemovesCordons(t *testing.T) {
 		user := "worker-of-" + c.Shop
 		c.allow(user, rule{"", "nodes", "list"}, rule{"", "nodes", "get"}, rule{c.Chaos, "pods", "list"})
 		c.Kube = c.as(user)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}})
-		if cleaned.Remaining != 1 || cleaned.Left[0].Node != node || cleaned.Left[0].Outcome != Failed || !strings.Contains(cleaned.Left[0].Why, "forbidden") {
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
+		if cleaned.Remaining != 1 || cleaned.Left[0].Node != node || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "forbidden") {
 			t.Fatalf("cleaned = %+v, want the cordon left, and why", cleaned)
 		}
-		cleaned = do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].ID()}})
+		cleaned = do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{cleaned.Left[0].ID()}})
 		if cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 1 {
 			t.Errorf("released: %+v, want its node to be looked at", cleaned)
 		}
@@ -703,7 +706,7 @@ func TestCleaningRemovesCordons(t *testing.T) {
 		if len(verified.Left) == 0 || !strings.Contains(verified.Left[0], "cordoned") {
 			t.Errorf("verified = %+v, want it to say that the node is cordoned", verified)
 		}
-		if left := do[int](c, c.Finish, FinishInput{Disruption: ref, ReleasedPods: 1, NotVerified: verified.Left}); left != 0 {
+		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, ReleasedPods: 1, NotVerified: verified.Left}); left != 0 {
 			t.Errorf("Finish() = %d left, want it let go", left)
 		}
 		c.wantCordon(node, true, 1)
@@ -716,7 +719,7 @@ func TestCleaningRemovesCordons(t *testing.T) {
 }
 
 // as is a client of a user who has only the granted rights.
-func (c *cluster) as(user string) kubernetes.Interface {
+func (c *testCluster) as(user string) kubernetes.Interface {
 	c.Helper()
 	config := apiserver.Start(c.T)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
@@ -729,7 +732,7 @@ func (c *cluster) as(user string) kubernetes.Interface {
 type rule struct{ namespace, resource, verb string }
 
 // allow grants rights to a user, and waits until the API server applies them.
-func (c *cluster) allow(user string, rules ...rule) {
+func (c *testCluster) allow(user string, rules ...rule) {
 	c.Helper()
 	subjects := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}
 	for i, r := range rules {
@@ -749,7 +752,7 @@ func (c *cluster) allow(user string, rules ...rule) {
 			_, err = c.Client.RbacV1().RoleBindings(r.namespace).Create(c.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
 		}
 		c.Must(err)
-		acts := &Activities{Kube: c.as(user)}
+		acts := &Activities{Cluster: &cluster.Cluster{Kube: c.as(user)}}
 		c.Eventually("the right counts", func() bool {
 			allowed, err := acts.may(c.Context(), deploy.Right{Verb: r.verb, Resource: r.resource, Namespace: r.namespace})
 			c.Must(err)
@@ -840,7 +843,7 @@ func TestPodsToReplaceFillPlaces(t *testing.T) {
 		t.Fatalf("ReplacePods() = %+v, want one replaced", got)
 	}
 	c.makePod(node, nil)
-	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
 	if !slices.Equal(selected.Added, []int{0}) || selected.Shards != 1 {
 		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
 	}

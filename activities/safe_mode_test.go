@@ -8,12 +8,13 @@ import (
 
 	"github.com/squall-chaos/squall/activities/census"
 	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
 // judges turns safe mode on, for a namespace with n pods.
-func (c *cluster) judges(n int, enforced bool) {
+func (c *testCluster) judges(n int, enforced bool) {
 	c.Helper()
 	if c.SafeMode == nil {
 		count, err := census.New(apiserver.Start(c.T), c.Chaos)
@@ -68,7 +69,7 @@ func TestADisruptionThatWantsTooMuchLater(t *testing.T) {
 	}
 	c.MakeTargets(8, nil)
 	c.judges(12, true)
-	selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: running, Known: 1})
+	selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: running, Known: 1})
 	if selection.Selected != 2 || !strings.Contains(selection.Denied, "10 of the 12 pods") {
 		t.Errorf("it wants 10 of 12: %+v, want the 2 of before", selection)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 )
 
 // A round of a cleaning reads chaos pods live. Between two rounds, the watch shows which of
@@ -80,7 +81,7 @@ func (c *cleaning) endedClean() (ended []*corev1.Pod) {
 // finalizeSeen finalizes the pods of endedClean, and returns the part of left that remains.
 // Each write has the version that was judged: the API server refuses it if the pod has
 // changed, and the next round judges the pod again.
-func (c *cleaning) finalizeSeen(ctx context.Context, left []LeftPod) ([]LeftPod, error) {
+func (c *cleaning) finalizeSeen(ctx context.Context, left []chaospod.LeftPod) ([]chaospod.LeftPod, error) {
 	pods := c.endedClean()
 	gone, errs := make([]bool, len(pods)), make([]error, len(pods))
 	var group errgroup.Group // without a context: a failure stops no other (rule 48)
@@ -96,8 +97,8 @@ func (c *cleaning) finalizeSeen(ctx context.Context, left []LeftPod) ([]LeftPod,
 	for i, pod := range pods {
 		delete(c.waiting, pod.UID) // a pod that is not gone is for the next round
 		if gone[i] {
-			left = slices.DeleteFunc(left, func(l LeftPod) bool { return l.UID == pod.UID })
+			left = slices.DeleteFunc(left, func(l chaospod.LeftPod) bool { return l.UID == pod.UID })
 		}
 	}
-	return left, firstOf(errs, "chaos pods are not cleaned")
+	return left, cluster.FirstOf(errs, "chaos pods are not cleaned")
 }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -16,7 +17,7 @@ import (
 
 // SelectInput selects how SelectTargets chooses.
 type SelectInput struct {
-	Disruption Ref `json:"disruption"`
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	// Known is the number of shards that the workflow knows.
 	Known int `json:"known"`
 	// Run counts the injections before this one (spec.maxRuns).
@@ -38,17 +39,17 @@ type SelectInput struct {
 // chooses at random among the targets that are healthy, free, not used by another operation
 // and not disrupted before. It keeps to the budgets that the spec respects. Another call
 // adds what is missing.
-func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selection, error) {
+func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (targets.Selection, error) {
 	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
-		return Selection{}, err
+		return targets.Selection{}, err
 	}
 	selection, shards, err := a.choose(ctx, d, in, watchedPolicies)
 	if short := selection.Selected < selection.Desired; err == nil && short && len(selection.DeniedBy) > 0 && a.Policies != nil {
 		selection, shards, err = a.choose(ctx, d, in, newestPolicies) // adds what is missing
 	}
 	if err != nil {
-		return Selection{}, err
+		return targets.Selection{}, err
 	}
 	switch {
 	case in.ShownLater && len(selection.Added) > 0:
@@ -62,30 +63,30 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 
 // choose chooses and claims targets under policies from a source. It returns the
 // disruption's records.
-func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in SelectInput, from policySource) (Selection, []targets.Shard, error) {
+func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in SelectInput, from policySource) (targets.Selection, []targets.Shard, error) {
 	healthy, err := a.Targets.Healthy(ctx, d)
 	if err != nil {
-		return Selection{}, nil, err
+		return targets.Selection{}, nil, err
 	}
 	if in.Waiting {
 		if err := a.endWaiting(ctx, d, healthy); err != nil {
-			return Selection{}, nil, err
+			return targets.Selection{}, nil, err
 		}
 	}
 	var control *targets.ControlGroup
 	if d.Spec.SteadyState.Compares() {
 		if control, err = a.Targets.LoadControl(ctx, in.Disruption); err != nil {
-			return Selection{}, nil, err
+			return targets.Selection{}, nil, err
 		}
 		control.Keep(healthy)
 	}
 	budgets, limits, nodes, err := a.bounds(ctx, d, healthy, from)
 	if err != nil {
-		return Selection{}, nil, err
+		return targets.Selection{}, nil, err
 	}
 	claims, err := a.claim(ctx, d, in.choice(), healthy, slices.Concat(budgets, limits, nodes))
 	if err != nil {
-		return Selection{}, nil, err
+		return targets.Selection{}, nil, err
 	}
 	shards := claims.Own
 	selection := targets.Tally(d.Spec, healthy, shards)
@@ -100,7 +101,7 @@ func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in Selec
 	selection.NoteAdded(in.choice(), shards)
 	if control == nil && d.Spec.SteadyState.Compares() && selection.Selected > 0 {
 		if control, err = a.Targets.ChooseControl(ctx, d, healthy, claims); err != nil {
-			return Selection{}, nil, err
+			return targets.Selection{}, nil, err
 		}
 	}
 	if control != nil {
@@ -129,7 +130,7 @@ func (a *Activities) warnUnread(ctx context.Context, all []targets.Unread) {
 	for _, one := range all {
 		message := fmt.Sprintf("ConfigMap %s/%s, which lists targets of this disruption, cannot be read: %v; restore it, or delete this disruption: until then %s gets new targets",
 			a.Namespace, one.Record, one.Why, one.Keeps)
-		a.events().Warn(ctx, status.Named(one.Owner), "TargetsUnreadable", message, one.Record)
+		cluster.Events(a.Kube).Warn(ctx, status.Named(one.Owner), "TargetsUnreadable", message, one.Record)
 	}
 }
 
@@ -176,16 +177,16 @@ func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, heal
 			if stays[target.UID] {
 				continue
 			}
-			live, err := a.readTarget(ctx, d.Ref(), target.Name, target.UID, d.Spec.Level)
+			live, err := cluster.ReadTarget(ctx, a.Cluster, d.Ref(), target.Name, target.UID, d.Spec.Level)
 			switch {
 			case err != nil:
 				return err
-			case !live.runs || live.ending:
-				why[target.UID] = targets.Ending{Why: targetGone, NeverInjected: true}
-			case !d.Spec.Matches(live.labels, live.annotations):
-				why[target.UID] = targets.Ending{Why: targetUnmatched, Returns: true}
-			case live.operation != "" && d.Spec.ReleasesOnOperation():
-				why[target.UID] = targets.Ending{Why: targetInUse + live.operation, NeverInjected: true}
+			case !live.Runs || live.Ending:
+				why[target.UID] = targets.Ending{Why: targets.Gone, NeverInjected: true}
+			case !d.Spec.Matches(live.Labels, live.Annotations):
+				why[target.UID] = targets.Ending{Why: cluster.TargetUnmatched, Returns: true}
+			case live.Operation != "" && d.Spec.ReleasesOnOperation():
+				why[target.UID] = targets.Ending{Why: cluster.TargetInUse + live.Operation, NeverInjected: true}
 			}
 		}
 		if len(why) == 0 {
@@ -197,64 +198,48 @@ func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, heal
 		if err != nil {
 			return err
 		}
-		a.recordEnded(ctx, d, "TargetLost", "deleted, ended or about to end", targetGone, ended)
-		a.recordEnded(ctx, d, "TargetReleased", "not selected because they no longer match the selector", targetUnmatched, ended)
-		a.recordEnded(ctx, d, "TargetReleased", "cleaned up because another operation uses them", targetInUse, ended)
+		cluster.RecordEnded(ctx, a.Cluster, d, "TargetLost", "deleted, ended or about to end", targets.Gone, ended)
+		cluster.RecordEnded(ctx, a.Cluster, d, "TargetReleased", "not selected because they no longer match the selector", cluster.TargetUnmatched, ended)
+		cluster.RecordEnded(ctx, a.Cluster, d, "TargetReleased", "cleaned up because another operation uses them", cluster.TargetInUse, ended)
 	}
 	return nil
 }
 
 // reportSelection writes the chosen targets into status (rule 20), and the plan if status
 // does not have it yet.
-func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) error {
+func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s targets.Selection, shards []targets.Shard, run int) error {
 	a.selectionEvent(ctx, d, s)
-	return a.Disruptions.UpdateStatus(ctx, d.Ref(), showSelection(ctx, d, s, shards, run))
-}
-
-// planned is a change of status that first adds the plan, if status does not have it yet.
-// The choice of targets is written with the first progress, and other changes may come
-// before.
-func planned(ctx context.Context, begun *v1beta1.Disruption, change func(live *v1beta1.Disruption)) func(*v1beta1.Disruption) {
-	showPlan := status.ShowPlan(begun, carrier(ctx))
-	return func(live *v1beta1.Disruption) {
-		showPlan(live)
-		change(live)
-	}
-}
-
-func showSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) func(*v1beta1.Disruption) {
-	active := targets.Active(shards)
-	return planned(ctx, d, func(live *v1beta1.Disruption) { status.ShowSelection(live, d, s, active, run) })
+	return a.Disruptions.UpdateStatus(ctx, d.Ref(), cluster.ShowSelection(ctx, d, s, shards, run))
 }
 
 // lostKey makes the event unique in the disruption, or in an hour where the limit is per
 // hour.
-func lostKey(d *v1beta1.Disruption, s Selection) string {
+func lostKey(d *v1beta1.Disruption, s targets.Selection) string {
 	if _, bounded := d.Spec.MostLost(s.Desired); bounded {
 		return "lost"
 	}
 	return "lost in the hour " + time.Now().UTC().Truncate(time.Hour).Format(time.RFC3339)
 }
 
-func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
+func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s targets.Selection) {
 	a.recordDenial(ctx, d, s.Denied, s.DeniedBy)
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Lost != "":
-		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, lostKey(d, s))
+		cluster.Events(a.Kube).Warn(ctx, d, "TooManyTargetsLost", s.Lost, lostKey(d, s))
 	case s.Selected > 0 && s.LeftOut() != "":
-		a.events().Warn(ctx, d, "FewerTargets", s.String(), s.String())
+		cluster.Events(a.Kube).Warn(ctx, d, "FewerTargets", s.String(), s.String())
 	case s.Selected > 0:
 	case s.Invalid != "":
-		a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
+		cluster.Events(a.Kube).Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
 	case s.Denied != "":
-		a.events().Warn(ctx, d, v1beta1.ReasonDenied, s.String(), key)
+		cluster.Events(a.Kube).Warn(ctx, d, v1beta1.ReasonDenied, s.String(), key)
 	case s.Matching > 0:
-		a.events().Record(ctx, d, "NoMoreTargets", s.String(), key)
+		cluster.Events(a.Kube).Record(ctx, d, "NoMoreTargets", s.String(), key)
 	case d.Spec.OnInit:
-		a.events().Warn(ctx, d, "NoTargetsFound", fmt.Sprintf("no pod that matches the selector waits at its start; new pods with the label %s=%s wait if the on-init webhook is installed",
+		cluster.Events(a.Kube).Warn(ctx, d, "NoTargetsFound", fmt.Sprintf("no pod that matches the selector waits at its start; new pods with the label %s=%s wait if the on-init webhook is installed",
 			v1beta1.LabelDisruptOnInit, v1beta1.OnInitValue), key)
 	default:
-		a.events().Warn(ctx, d, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector", key)
+		cluster.Events(a.Kube).Warn(ctx, d, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector", key)
 	}
 }

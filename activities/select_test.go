@@ -27,7 +27,7 @@ import (
 )
 
 // chosen are the UIDs of a disruption's targets.
-func (c *cluster) chosen(ref Ref) []types.UID {
+func (c *testCluster) chosen(ref v1beta1.DisruptionRef) []types.UID {
 	c.Helper()
 	shards, err := c.Targets.Shards(c.Context(), ref)
 	c.Must(err)
@@ -43,11 +43,11 @@ func (c *cluster) chosen(ref Ref) []types.UID {
 	return uids
 }
 
-func (c *cluster) selectFor(name string, change func(*v1beta1.DisruptionSpec)) (Ref, Selection) {
+func (c *testCluster) selectFor(name string, change func(*v1beta1.DisruptionSpec)) (v1beta1.DisruptionRef, targets.Selection) {
 	c.Helper()
 	ref := c.Disruption(name, change)
 	do[Plan](c, c.Prepare, ref)
-	return ref, do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	return ref, do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 }
 
 func all(spec *v1beta1.DisruptionSpec) {
@@ -78,7 +78,7 @@ func TestSelectTargets(t *testing.T) {
 			t.Errorf("selection = %+v while the node is not ready, want nothing", got)
 		}
 		n.SetReady(node, corev1.ConditionTrue) // the pod's readiness follows later
-		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); got.Selected != 1 {
+		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); got.Selected != 1 {
 			t.Errorf("selection = %+v once the node is ready", got)
 		}
 	})
@@ -133,7 +133,7 @@ func TestSelectTargets(t *testing.T) {
 				t.Errorf("%s container: %+v, want no candidate", name, selection)
 			}
 			becomes(injectorRuns)
-			if selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); selection.Selected != 1 {
+			if selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); selection.Selected != 1 {
 				t.Errorf("%s container: %+v, want it chosen once it runs", name, selection)
 			}
 			c.Must(c.Targets.DeleteRecords(t.Context(), ref))
@@ -172,8 +172,8 @@ func TestSelectTargets(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref, first := c.selectFor("calm", nil)
 		c.MakeTargets(1, nil)
-		second := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
-		again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		second := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
 		if !cmp.Equal(first.Added, []int{0}) || !cmp.Equal(second.Added, []int{1}) || !cmp.Equal(again.Added, []int{1}) || again.Selected != 2 {
 			t.Errorf("added %v, %v, then %v; want 0, 1 and, for a lost answer, 1 again", first.Added, second.Added, again.Added)
 		}
@@ -232,7 +232,7 @@ func TestTargetsAreNeverShared(t *testing.T) {
 	t.Run("ten disruptions that start together", func(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(20, nil)
-		refs := make([]Ref, 10)
+		refs := make([]v1beta1.DisruptionRef, 10)
 		for i := range refs {
 			refs[i] = c.Disruption("calm-"+string(rune('a'+i)), func(spec *v1beta1.DisruptionSpec) { three := intstr.FromInt32(3); spec.Count = &three })
 			do[Plan](c, c.Prepare, refs[i])
@@ -281,9 +281,9 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		ref := c.started("calm", nil)
 		pod := c.ChaosPodsOf(ref)[0]
 		c.Becomes(pod, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 5 * time.Second})
+		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 5 * time.Second})
 		// rule 18
-		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 {
+		if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 {
 			t.Errorf("chosen again: %+v", again)
 		}
 		if other, _ := c.selectFor("other", nil); len(c.chosen(other)) != 1 {
@@ -313,7 +313,7 @@ func TestTargetsThatWaitAreReplaced(t *testing.T) {
 	gone := shard.Targets[0]
 	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), gone.Name, none))
-	again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Waiting: true})
+	again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Waiting: true})
 	if again.Selected != 2 || !slices.Equal(again.Added, []int{1}) {
 		t.Errorf("selected %+v, want one more in a shard of its own", again)
 	}
@@ -323,11 +323,11 @@ func TestTargetsThatWaitAreReplaced(t *testing.T) {
 		t.Errorf("targets %v, were %v, and %s is gone", now, before, gone.UID)
 	}
 	c.wantEvent("TargetLost", gone.Name)
-	same := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Waiting: true})
+	same := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Waiting: true})
 	if status := c.Get(ref).Status; same.Selected != 2 || len(same.Added) != 0 || status.RunCount != 1 {
 		t.Errorf("selected %+v, run %d; want all to stay, and the first run", same, status.RunCount)
 	}
-	if plain := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Run: 1}); plain.Selected != 2 {
+	if plain := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Run: 1}); plain.Selected != 2 {
 		t.Errorf("selected %+v, want what is there", plain)
 	}
 }
@@ -357,7 +357,7 @@ func TestTheControlGroupIsNeverChosen(t *testing.T) {
 		if shard < 2 {
 			c.Must(err)
 		}
-		selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: shard + 1, Run: shard + 1})
+		selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: shard + 1, Run: shard + 1})
 		for _, uid := range c.chosen(ref) {
 			for _, pod := range group.Pods {
 				if pod.UID == uid {
@@ -400,11 +400,11 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 		live.Status.ContainerStatuses[0].ContainerID += "c"
 		_, err = c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), live, metav1.UpdateOptions{})
 		c.Must(err)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, try - 1}, OnlyEnded: true, Patience: 5 * time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: try - 1}, OnlyEnded: true, Patience: 5 * time.Second})
 		if cleaned.Lost != 1 || cleaned.Remaining != 0 {
 			t.Fatalf("try %d: cleaned = %+v, want the target let go", try, cleaned)
 		}
-		selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: try, Run: try})
+		selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: try, Run: try})
 		if again := len(selected.Added) == 1 && selected.Selected == 1; again != (try < 3) {
 			t.Fatalf("after try %d: %+v, want it chosen three times at once and not more", try, selected)
 		}
@@ -412,7 +412,7 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 			t.Errorf("after try %d: %+v, want the time of the next attempt after the third", try, selected)
 		}
 		if try < 3 {
-			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, try}})
+			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: try}})
 		}
 	}
 	shard, err := c.Targets.Shard(t.Context(), ref, 2)
@@ -424,7 +424,7 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 	early := metav1.NewTime(last.EndedAt.Add(-time.Minute))
 	last.EndedAt = &early
 	c.Must(c.Targets.Write(t.Context(), &shard))
-	if selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 3, Run: 3}); len(selected.Added) != 1 || selected.RetryAt != nil {
+	if selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 3, Run: 3}); len(selected.Added) != 1 || selected.RetryAt != nil {
 		t.Errorf("after the pause: %+v, want it chosen once more", selected)
 	}
 	if events := c.EventsOf("TargetNotInjected"); len(events) != 3 {
@@ -444,22 +444,22 @@ func TestAChaosPodThatItsKubeletRejectsIsTriedAgain(t *testing.T) {
 			c := newCluster(t)
 			pods := c.MakeTargets(1, nil)
 			ref := c.started("calm", nil)
-			var selected Selection
+			var selected targets.Selection
 			for try := range 3 {
 				pod := c.ChaosPodsOf(ref)[0]
 				pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: message}
 				_, err := c.Kube.CoreV1().Pods(c.Chaos).UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{})
 				c.Must(err)
-				clean := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Runs: try + 1, Patience: 5 * time.Second}
+				clean := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Runs: try + 1, Patience: 5 * time.Second}
 				if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 1 || cleaned.Remaining != 0 {
 					t.Fatalf("try %d: cleaned = %+v, want the target ended and nothing left", try, cleaned)
 				}
-				selected = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: try + 1, Fill: true})
+				selected = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: try + 1, Fill: true})
 				if chosen := len(selected.Added) == 1; chosen != (try < 2) {
 					t.Fatalf("after try %d: %+v, want the target chosen again at once twice", try, selected)
 				}
 				if try < 2 {
-					do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Run: selected.Run})
+					do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run})
 				}
 			}
 			if pause := time.Until(*selected.RetryAt); pause <= 0 || pause > 15*time.Second {
@@ -476,7 +476,7 @@ func TestAChaosPodThatItsKubeletRejectsIsTriedAgain(t *testing.T) {
 }
 
 // brokenPodLists is a client whose lists of pods fail with an error of the API server.
-func brokenPodLists(c *cluster) kubernetes.Interface {
+func brokenPodLists(c *testCluster) kubernetes.Interface {
 	config := apiserver.Start(c.T)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -510,10 +510,10 @@ func TestNoMoreLostTargetsAreReplacedThanAskedFor(t *testing.T) {
 			c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), target.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
 		for number := range shards {
-			do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, number}, OnlyEnded: true, Patience: time.Minute})
+			do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: number}, OnlyEnded: true, Patience: time.Minute})
 		}
-		for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: len(shards)}).Added {
-			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, number}})
+		for _, number := range do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: len(shards)}).Added {
+			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 		}
 	}
 	left, err := c.Kube.CoreV1().Pods(c.Shop).List(t.Context(), metav1.ListOptions{})
@@ -538,19 +538,19 @@ func TestTargetsChosenLaterFillPlaces(t *testing.T) {
 	c.Must(c.Activities.force(t.Context(), &pod)) // its injector cleaned, as the target went
 	now := int64(0)
 	c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), chaospod.TargetName(&pod), metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	clean := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Runs: 1, Patience: time.Minute}
+	clean := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Runs: 1, Patience: time.Minute}
 	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 1 {
 		t.Fatalf("cleaned = %+v, want one target lost", cleaned)
 	}
 	c.MakeTargets(1, nil)
-	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
 	if !cmp.Equal(selected.Added, []int{0}) || selected.Shards != 1 || selected.Selected != 2 {
 		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
 	}
 	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 0 || len(c.chosen(ref)) != 2 {
 		t.Errorf("a cleaning of before ended %d targets, want none of those that were chosen since", cleaned.Lost)
 	}
-	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Run: selected.Run, Version: selected.VersionOf(0)})
+	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run, Version: selected.VersionOf(0)})
 	if created.Pods != 1 || len(c.ChaosPodsOf(ref)) != 2 {
 		t.Errorf("%d chaos pods were created, and there are %d; want one for the target that was chosen now, and two", created.Pods, len(c.ChaosPodsOf(ref)))
 	}

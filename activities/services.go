@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/hosts"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -53,7 +54,7 @@ func (a *Activities) resolvedHosts(ctx context.Context, d *v1beta1.Disruption) (
 	}
 	if len(problems) > 0 {
 		why := strings.Join(problems, "; ")
-		a.events().Warn(ctx, d, "ServiceNotDisturbed", why, why)
+		cluster.Events(a.Kube).Warn(ctx, d, "ServiceNotDisturbed", why, why)
 	}
 	ranges, err := a.Targets.LoadRanges(ctx, d.Ref())
 	if err != nil {
@@ -67,7 +68,7 @@ func (a *Activities) resolvedHosts(ctx context.Context, d *v1beta1.Disruption) (
 // pods: the kubelet passes the annotation on to the injector. It skips pods that have them.
 // If that makes more rules than an injector takes, the last addresses stay in force and it
 // records an event.
-func (a *Activities) FollowServices(ctx context.Context, ref Ref) error {
+func (a *Activities) FollowServices(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	d, err := a.Targets.LoadSpec(ctx, ref)
 	if err != nil {
 		return err
@@ -81,12 +82,12 @@ func (a *Activities) FollowServices(ctx context.Context, ref Ref) error {
 		return err
 	}
 	if why := hosts.TooMany(d.Spec.Network, found); why != "" {
-		a.events().Warn(ctx, d, "ServiceNotDisturbed", why+"; the addresses found before stay disrupted", why)
+		cluster.Events(a.Kube).Warn(ctx, d, "ServiceNotDisturbed", why+"; the addresses found before stay disrupted", why)
 		return nil
 	}
 	var group errgroup.Group // without a context: a failure stops no other
 	group.SetLimit(a.Parallel)
-	err = a.eachChaosPod(ctx, ref, func(pod *corev1.Pod) {
+	err = cluster.EachChaosPod(ctx, a.Cluster, ref, func(pod *corev1.Pod) {
 		known, annotated := pod.Annotations[v1beta1.AnnotationResolvedHosts]
 		if !annotated || known == document || pod.DeletionTimestamp != nil {
 			return // a pod without the annotation has another fault type, or is a cleaner

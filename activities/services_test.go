@@ -22,7 +22,7 @@ func loses(services ...v1beta1.NetworkService) func(*v1beta1.DisruptionSpec) {
 
 // makeService makes a service with port 80 in the targets' namespace, and returns its
 // cluster address.
-func (c *cluster) makeService(name string) string {
+func (c *testCluster) makeService(name string) string {
 	c.Helper()
 	made, err := c.Client.CoreV1().Services(c.Shop).Create(c.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -33,7 +33,7 @@ func (c *cluster) makeService(name string) string {
 }
 
 // hasEndpoints sets the ready endpoints of a service.
-func (c *cluster) hasEndpoints(service string, addresses ...string) {
+func (c *testCluster) hasEndpoints(service string, addresses ...string) {
 	c.Helper()
 	name, port, protocol := "http", int32(8080), corev1.ProtocolTCP
 	slice := &discoveryv1.EndpointSlice{
@@ -54,7 +54,7 @@ func (c *cluster) hasEndpoints(service string, addresses ...string) {
 }
 
 // wantHosts wants these hosts in the annotation of the chaos pods of type network.
-func (c *cluster) wantHosts(ref Ref, want ...string) {
+func (c *testCluster) wantHosts(ref v1beta1.DisruptionRef, want ...string) {
 	c.Helper()
 	found := 0
 	for _, pod := range c.ChaosPodsOf(ref) {

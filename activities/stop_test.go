@@ -13,7 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
@@ -21,9 +24,9 @@ import (
 const fire = "emergency stop fire: payment is down"
 
 func TestAnEmergencyStopRefusesWhatNeverBegan(t *testing.T) {
-	for name, stop := range map[string]func(*cluster, Ref){
-		"a stop exists":                  func(c *cluster, _ Ref) { c.emergencyStop() },
-		"one stopped it and was deleted": func(c *cluster, ref Ref) { c.mark(ref) },
+	for name, stop := range map[string]func(*testCluster, v1beta1.DisruptionRef){
+		"a stop exists":                  func(c *testCluster, _ v1beta1.DisruptionRef) { c.emergencyStop() },
+		"one stopped it and was deleted": func(c *testCluster, ref v1beta1.DisruptionRef) { c.mark(ref) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
@@ -53,7 +56,7 @@ func TestAnEmergencyStopOnlyCleansWhatBegan(t *testing.T) {
 	if plan := do[Plan](c, c.Prepare, ref); plan.CleanOnly != fire || plan.Rejected != "" {
 		t.Errorf("plan = %+v, want only cleaning because of %q", plan, fire)
 	}
-	do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseCleaning, Ending: fire})
+	do[any](c, c.ReportPhase, status.Report{Disruption: ref, Phase: v1beta1.PhaseCleaning, Ending: fire})
 	if events := c.EventsOf(v1beta1.ReasonEmergencyStop); len(events) != 1 || !strings.HasPrefix(events[0].Message, fire) {
 		t.Errorf("events = %+v, want one that says %q", events, fire)
 	}
@@ -66,24 +69,24 @@ func TestAnEmergencyStopOnlyCleansWhatBegan(t *testing.T) {
 // The targets were chosen before the worker knew of the stop.
 func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 	for name, s := range map[string]struct {
-		stop func(*cluster, Ref)
+		stop func(*testCluster, v1beta1.DisruptionRef)
 		want string
 	}{
-		"a stop exists":                  {func(c *cluster, _ Ref) { c.emergencyStop() }, fire},
-		"one stopped it and was deleted": {func(c *cluster, ref Ref) { c.mark(ref) }, fire},
-		"its object is gone": {func(c *cluster, ref Ref) {
+		"a stop exists":                  {func(c *testCluster, _ v1beta1.DisruptionRef) { c.emergencyStop() }, fire},
+		"one stopped it and was deleted": {func(c *testCluster, ref v1beta1.DisruptionRef) { c.mark(ref) }, fire},
+		"its object is gone": {func(c *testCluster, ref v1beta1.DisruptionRef) {
 			c.Must(c.Disruptions.RemoveFinalizer(c.Context(), ref, func(*v1beta1.Disruption) error { return nil }))
 			c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
-		}, endingGone},
+		}, cluster.EndingGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.MakeTargets(2, nil)
 			ref := c.Disruption("late", all)
 			do[Plan](c, c.Prepare, ref)
-			added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+			added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
 			s.stop(c, ref)
-			created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}})
+			created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
 			if n := len(c.ChaosPodsOf(ref)); created.Stopped != s.want || created.Pods != 0 || n != 0 {
 				t.Errorf("created = %+v and %d chaos pods are there, want none because of %q", created, n, s.want)
 			}
@@ -97,7 +100,7 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 	c.MakeTargets(3*createdAtOnce, nil)
 	ref := c.Disruption("late", all)
 	do[Plan](c, c.Prepare, ref)
-	added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+	added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
 	var vanish sync.Once
 	c.through(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPost && path.Base(r.URL.Path) == "pods" {
@@ -108,8 +111,8 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 		}
 		return nil, nil
 	})
-	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}})
-	if n := len(c.ChaosPodsOf(ref)); created.Stopped != endingGone || created.Pods != createdAtOnce || n != createdAtOnce {
+	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
+	if n := len(c.ChaosPodsOf(ref)); created.Stopped != cluster.EndingGone || created.Pods != createdAtOnce || n != createdAtOnce {
 		t.Errorf("created = %+v and %d chaos pods are there, want the first %d and then none", created, n, createdAtOnce)
 	}
 }
@@ -117,9 +120,9 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 // A worker that cannot check for a stop creates nothing, neither before the first chaos pod
 // nor between two groups of them.
 func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
-	for read, fails := range map[string]func(ref Ref, path string) bool{
-		"the disruption":      func(ref Ref, p string) bool { return strings.HasSuffix(p, "/disruptions/"+ref.Name) },
-		"the emergency stops": func(_ Ref, p string) bool { return path.Base(p) == "emergencystops" },
+	for read, fails := range map[string]func(ref v1beta1.DisruptionRef, path string) bool{
+		"the disruption":      func(ref v1beta1.DisruptionRef, p string) bool { return strings.HasSuffix(p, "/disruptions/"+ref.Name) },
+		"the emergency stops": func(_ v1beta1.DisruptionRef, p string) bool { return path.Base(p) == "emergencystops" },
 	} {
 		for look, first := range map[string]int{"before the first chaos pod": 0, "after the first group": createdAtOnce} {
 			t.Run(read+" cannot be read "+look, func(t *testing.T) {
@@ -127,7 +130,7 @@ func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 				c.MakeTargets(createdAtOnce+1, nil)
 				ref := c.Disruption("blind", all)
 				do[Plan](c, c.Prepare, ref)
-				added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+				added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
 				var blind atomic.Bool
 				blind.Store(first == 0)
 				c.through(func(r *http.Request) (*http.Response, error) {
@@ -137,7 +140,7 @@ func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 					return nil, nil
 				})
 				c.readsFail(func(p string) bool { return blind.Load() && fails(ref, p) })
-				_, err := c.env.ExecuteActivity(c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}})
+				_, err := c.env.ExecuteActivity(c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
 				if err == nil || !strings.Contains(err.Error(), "look whether disruption") || !strings.Contains(err.Error(), errBlind.Error()) {
 					t.Errorf("CreateChaosPods() = %v, want the error of the look for a stop", err)
 				}
@@ -153,7 +156,7 @@ var errBlind = errors.New("the API server does not answer")
 
 // readsFail makes the activities' reads of Squall's own resources fail on the paths for
 // which fails is true.
-func (c *cluster) readsFail(fails func(path string) bool) {
+func (c *testCluster) readsFail(fails func(path string) bool) {
 	c.Helper()
 	config := apiserver.Start(c.T)
 	config.QPS = -1
@@ -171,7 +174,7 @@ func (c *cluster) readsFail(fails func(path string) bool) {
 }
 
 // emergencyStop creates an emergency stop that is deleted with the test.
-func (c *cluster) emergencyStop() {
+func (c *testCluster) emergencyStop() {
 	c.Helper()
 	stop := &v1beta1.EmergencyStop{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "EmergencyStop"},
@@ -195,7 +198,7 @@ func (c *cluster) emergencyStop() {
 }
 
 // mark marks the disruption as stopped, as the controller does.
-func (c *cluster) mark(ref Ref) {
+func (c *testCluster) mark(ref v1beta1.DisruptionRef) {
 	c.Helper()
 	c.Must(c.Disruptions.UpdateStatus(c.Context(), ref, func(d *v1beta1.Disruption) {
 		status.SetCondition(d, v1beta1.ConditionStopped, metav1.ConditionTrue, v1beta1.ReasonEmergencyStop, fire)

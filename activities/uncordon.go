@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -19,7 +20,7 @@ func mayCordon(d *v1beta1.Disruption) bool {
 
 // uncordon removes the disruption's cordons. A cordon that may not be removed does not stop
 // the others: it is returned like a chaos pod that failed to clean up.
-func (c *cleaning) uncordon(ctx context.Context) ([]LeftPod, error) {
+func (c *cleaning) uncordon(ctx context.Context) ([]chaospod.LeftPod, error) {
 	if !mayCordon(c.d) || c.in.Shard.Number > 0 { // the first shard removes the cordons of all
 		return nil, nil
 	}
@@ -28,7 +29,7 @@ func (c *cleaning) uncordon(ctx context.Context) ([]LeftPod, error) {
 	if err != nil {
 		return nil, err
 	}
-	var left []LeftPod
+	var left []chaospod.LeftPod
 	for _, node := range nodes {
 		name := "cordon-of-" + node
 		if slices.Contains(c.in.Release, name) || c.in.ReleaseUntil != nil {
@@ -37,7 +38,7 @@ func (c *cleaning) uncordon(ctx context.Context) ([]LeftPod, error) {
 		}
 		switch err := c.a.cordons().Uncordon(ctx, node, ref.UID); {
 		case apierrors.IsForbidden(err):
-			left = append(left, LeftPod{
+			left = append(left, chaospod.LeftPod{
 				Pod: name, Node: node, Target: node, Kind: v1beta1.KindPodReplacement, Outcome: chaospod.Failed, Why: err.Error(),
 			})
 		case err != nil:
@@ -49,7 +50,7 @@ func (c *cleaning) uncordon(ctx context.Context) ([]LeftPod, error) {
 
 // cordonsLeft counts the nodes that the disruption has left cordoned. It ignores cordons
 // that a person force-released.
-func (a *Activities) cordonsLeft(ctx context.Context, e FinishInput) (int, error) {
+func (a *Activities) cordonsLeft(ctx context.Context, e status.FinishInput) (int, error) {
 	if e.Rejected || e.ReleasedPods > 0 {
 		return 0, nil
 	}

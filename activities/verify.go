@@ -10,10 +10,9 @@ import (
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -21,8 +20,8 @@ import (
 
 // VerifyInput has the nodes whose chaos pods ended without a proof that they left nothing.
 type VerifyInput struct {
-	Disruption Ref      `json:"disruption"`
-	Nodes      []string `json:"nodes"`
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
+	Nodes      []string              `json:"nodes"`
 	// Released is true when a person force-released a failed chaos pod: VerifyNodes then
 	// reports what is left and does not remove it.
 	Released bool `json:"released,omitempty"`
@@ -64,7 +63,7 @@ type verification struct {
 }
 
 func (v *verification) verify(ctx context.Context, name string) error {
-	node, err := v.a.node(ctx, name)
+	node, err := cluster.ReadNode(ctx, v.a.Cluster, name)
 	if node == nil || err != nil {
 		return err
 	}
@@ -97,29 +96,17 @@ func (v *verification) verify(ctx context.Context, name string) error {
 	return err
 }
 
-// node reads a node; nil means that it is gone.
-func (a *Activities) node(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read node %s: %w", name, err)
-	}
-	return node, nil
-}
-
 // awaitReady waits for a node that is not ready as long as for one that does not answer:
 // most nodes that restart or lose their network are ready again by then. nil means that the
 // node is gone.
 func (v *verification) awaitReady(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	deadline := time.Now().Add(v.a.Builder.Timeout())
 	for gap := 250 * time.Millisecond; !kube.NodeReady(node) && time.Now().Before(deadline); gap = min(2*gap, 5*time.Second) {
-		if err := pause(ctx, gap); err != nil {
+		if err := cluster.Pause(ctx, gap); err != nil {
 			return nil, err
 		}
 		var err error
-		if node, err = v.a.node(ctx, node.Name); node == nil || err != nil {
+		if node, err = cluster.ReadNode(ctx, v.a.Cluster, node.Name); node == nil || err != nil {
 			return nil, err
 		}
 	}

@@ -11,13 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 )
 
 func TestVerifyNodes(t *testing.T) {
-	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000002"}
-	other := Ref{Namespace: "shop", Name: "other", UID: "5a5a26f0-0000-4000-8000-000000000003"}
+	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000002"}
+	other := v1beta1.DisruptionRef{Namespace: "shop", Name: "other", UID: "5a5a26f0-0000-4000-8000-000000000003"}
 	c := newCluster(t)
 	n := c.WithNodes("verify-clean", "verify-dirty", "verify-stuck", "verify-away")
 	n.Marks["verify-clean"] = []v1beta1.Mark{markOf(other, "journal of another")}
@@ -58,7 +59,7 @@ func TestVerifyNodes(t *testing.T) {
 func TestVerifyANodeThatComesBack(t *testing.T) {
 	c := newCluster(t)
 	n := c.WithNodes("verify-back")
-	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000005"}
+	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000005"}
 	n.Marks["verify-back"] = []v1beta1.Mark{markOf(ref, "journal")}
 	node, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "verify-back", metav1.GetOptions{})
 	c.Must(err)
@@ -76,7 +77,7 @@ func TestVerifyANodeThatComesBack(t *testing.T) {
 func TestVerifyAFullNode(t *testing.T) {
 	c := newCluster(t)
 	n := c.WithNodes("verify-full")
-	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000006"}
+	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000006"}
 	n.Full["verify-full"] = 2
 	n.Marks["verify-full"] = []v1beta1.Mark{markOf(ref, "journal")}
 	in := VerifyInput{Disruption: ref, Nodes: []string{"verify-full"}}
@@ -104,7 +105,7 @@ func TestVerifyANodeThatDoesNotAnswer(t *testing.T) {
 	c.Must(err)
 	t.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
 	(&apicluster.Nodes{Cluster: c.Cluster}).SetReady(node, corev1.ConditionTrue)
-	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000004"}
+	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000004"}
 	verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{node.Name}})
 	if len(verified.Left) == 0 || !strings.Contains(verified.Left[0], "did not end within 2s") {
 		t.Errorf("left %q, want that it did not end within 2s", verified.Left)
@@ -125,12 +126,12 @@ func TestUnverifiedNodes(t *testing.T) {
 		c.Becomes(pod, corev1.PodSucceeded, state, corev1.ConditionFalse)
 	}
 	c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
 	if cleaned.Remaining != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{"node-1"}) {
 		t.Errorf("cleaned = %+v, want all let go and node-1 without a proof", cleaned)
 	}
 	for what, in := range map[string]CleanInput{
-		"an earlier workflow": {Shard: Shard{ref, AllShards}}, "a cleaning whose result was lost": {Shard: Shard{ref, 0}, ResultLost: true},
+		"an earlier workflow": {Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}}, "a cleaning whose result was lost": {Shard: chaospod.Shard{Disruption: ref, Number: 0}, ResultLost: true},
 	} {
 		cleaned = do[CleanResult](c, c.CleanChaosPods, in)
 		if !slices.Equal(cleaned.UnverifiedNodes, []string{"node-0", "node-1", "node-2"}) {

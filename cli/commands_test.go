@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/test/golden"
 )
 
@@ -20,7 +21,7 @@ type call struct {
 
 func do(ctx context.Context, stdin string, args ...string) call {
 	var out, err bytes.Buffer
-	code := run(ctx, append([]string{"squall"}, args...), streams{in: strings.NewReader(stdin), out: &out, err: &err})
+	code := squall(ctx, append([]string{"squall"}, args...), console.Streams{In: strings.NewReader(stdin), Out: &out, Err: &err})
 	return call{code, out.String(), err.String()}
 }
 
@@ -32,22 +33,22 @@ func TestWithoutACluster(t *testing.T) {
 		code        int
 	}{
 		{name: "validate-good", args: []string{"validate", "testdata/good.yaml"}},
-		{name: "validate-bad", args: []string{"validate", "testdata/bad.yaml"}, code: exitError},
-		{name: "validate-bad-json", args: []string{"validate", "testdata/bad.yaml", "-o", "json"}, code: exitError},
-		{name: "validate-nothing", stdin: "kind: Pod\napiVersion: v1\n", args: []string{"validate", "-"}, code: exitError},
+		{name: "validate-bad", args: []string{"validate", "testdata/bad.yaml"}, code: console.ExitError},
+		{name: "validate-bad-json", args: []string{"validate", "testdata/bad.yaml", "-o", "json"}, code: console.ExitError},
+		{name: "validate-nothing", stdin: "kind: Pod\napiVersion: v1\n", args: []string{"validate", "-"}, code: console.ExitError},
 		{name: "explain-good", args: []string{"explain", "testdata/good.yaml"}},
 		{name: "explain-kinds", args: []string{"explain", "testdata/kinds.yaml"}},
-		{name: "validate-crons", args: []string{"validate", "testdata/crons.yaml"}, code: exitError},
-		{name: "validate-scenarios", args: []string{"validate", "testdata/scenarios.yaml", "testdata/bad-scenarios.yaml"}, code: exitError},
+		{name: "validate-crons", args: []string{"validate", "testdata/crons.yaml"}, code: console.ExitError},
+		{name: "validate-scenarios", args: []string{"validate", "testdata/scenarios.yaml", "testdata/bad-scenarios.yaml"}, code: console.ExitError},
 		{name: "explain-scenarios", args: []string{"explain", "testdata/scenarios.yaml"}},
 		{name: "explain-yaml", args: []string{"explain", "-f", "testdata/good.yaml", "-o", "yaml"}},
-		{name: "explain-bad", stdin: "kind: Disruption\n", args: []string{"explain", "-"}, code: exitError},
-		{name: "unknown-command", args: []string{"validat", "a"}, code: exitUsage},
-		{name: "unknown-flag", args: []string{"validate", "--outptu=json", "a"}, code: exitUsage},
-		{name: "unknown-format", args: []string{"validate", "-o", "wide", "a"}, code: exitUsage},
-		{name: "no-file", args: []string{"validate"}, code: exitUsage},
-		{name: "two-files", args: []string{"plan", "a", "-f", "b"}, code: exitUsage},
-		{name: "missing-file", args: []string{"validate", "testdata/none.yaml"}, code: exitError},
+		{name: "explain-bad", stdin: "kind: Disruption\n", args: []string{"explain", "-"}, code: console.ExitError},
+		{name: "unknown-command", args: []string{"validat", "a"}, code: console.ExitUsage},
+		{name: "unknown-flag", args: []string{"validate", "--outptu=json", "a"}, code: console.ExitUsage},
+		{name: "unknown-format", args: []string{"validate", "-o", "wide", "a"}, code: console.ExitUsage},
+		{name: "no-file", args: []string{"validate"}, code: console.ExitUsage},
+		{name: "two-files", args: []string{"plan", "a", "-f", "b"}, code: console.ExitUsage},
+		{name: "missing-file", args: []string{"validate", "testdata/none.yaml"}, code: console.ExitError},
 		{name: "help", args: []string{"--help"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -80,14 +81,14 @@ func TestSamplesAreValid(t *testing.T) {
 			t.Errorf("squall %s = %+v; want it to name %s: %t", strings.Join(args, " "), got, below, recursive)
 		}
 	}
-	if got := do(t.Context(), "", "validate", "-R", t.TempDir()); got.code != exitError || !strings.Contains(got.err, "nor have its subdirectories") {
+	if got := do(t.Context(), "", "validate", "-R", t.TempDir()); got.code != console.ExitError || !strings.Contains(got.err, "nor have its subdirectories") {
 		t.Errorf("squall validate -R of an empty directory = %+v", got)
 	}
 }
 
 func TestEveryCommandHasExamples(t *testing.T) {
-	c := command{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}}
-	for _, sub := range c.root("squall").Commands() {
+	s := console.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}
+	for _, sub := range commands("squall", s).Commands() {
 		if sub.Example == "" || sub.Short == "" {
 			t.Errorf("squall %s has no example, or no sentence", sub.Name())
 		}
@@ -95,8 +96,8 @@ func TestEveryCommandHasExamples(t *testing.T) {
 }
 
 func TestHelpFits80Columns(t *testing.T) {
-	c := command{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}}
-	root := c.root("squall")
+	s := console.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}
+	root := commands("squall", s)
 	for _, sub := range append(root.Commands(), root) {
 		for line := range strings.SplitSeq(sub.Short+"\n"+sub.Long+"\n"+sub.Example, "\n") {
 			if n := utf8.RuneCountInString(line); n > 80 {
@@ -108,7 +109,7 @@ func TestHelpFits80Columns(t *testing.T) {
 
 func TestAsAPluginOfKubectl(t *testing.T) {
 	var out bytes.Buffer
-	code := run(t.Context(), []string{"/usr/bin/kubectl-squall", "validate", "--help"}, streams{in: strings.NewReader(""), out: &out, err: &out})
+	code := squall(t.Context(), []string{"/usr/bin/kubectl-squall", "validate", "--help"}, console.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
 	if code != 0 || !strings.Contains(out.String(), "kubectl squall validate FILE") {
 		t.Errorf("help = %d, %s; want it to say kubectl squall", code, out.String())
 	}
@@ -117,7 +118,7 @@ func TestAsAPluginOfKubectl(t *testing.T) {
 func TestColours(t *testing.T) {
 	for _, color := range []bool{false, true} {
 		var out bytes.Buffer
-		run(t.Context(), []string{"squall", "validate", "testdata/good.yaml"}, streams{in: strings.NewReader(""), out: &out, err: &out, color: color})
+		squall(t.Context(), []string{"squall", "validate", "testdata/good.yaml"}, console.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Color: color})
 		if got := strings.Contains(out.String(), "\x1b["); got != color {
 			t.Errorf("colour %t: escapes %t in %q", color, got, out.String())
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/test/golden"
 )
 
@@ -19,8 +20,8 @@ func TestCreate(t *testing.T) {
 		code        int
 	}{
 		{name: "create", stdin: "dsn\ndns-disruption\nno-db\nshop\napp=shop\n150\n50%\n\norders-db\n\n\ntimming\nlevel\npod\n\n", args: []string{"create"}},
-		{name: "create-ends", stdin: "lossy\n\n", args: []string{"create", "network-disruption"}, code: exitError},
-		{name: "create-unknown", args: []string{"create", "netwrok-disruption"}, code: exitError},
+		{name: "create-ends", stdin: "lossy\n\n", args: []string{"create", "network-disruption"}, code: console.ExitError},
+		{name: "create-unknown", args: []string{"create", "netwrok-disruption"}, code: console.ExitError},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := do(t.Context(), test.stdin, test.args...)
@@ -48,7 +49,7 @@ func TestCreateWritesAFileOnce(t *testing.T) {
 	}
 	again := do(t.Context(), answers, "create", "disk-pressure", "-f", file)
 	after, err := os.ReadFile(file)
-	if again.code != exitError || !strings.Contains(again.err, file) || string(after) != string(before) || err != nil {
+	if again.code != console.ExitError || !strings.Contains(again.err, file) || string(after) != string(before) || err != nil {
 		t.Errorf("squall create on a file that is there = %+v, %v", again, err)
 	}
 }
@@ -59,8 +60,8 @@ func TestCreateIsInterrupted(t *testing.T) {
 	defer func() { _ = person.Close() }()
 	ctx, interrupt := context.WithCancel(t.Context())
 	var out, asked strings.Builder
-	code := run(ctx, []string{"squall", "create", "cpu-pressure"}, streams{in: never, out: &out, err: interrupting{&asked, interrupt}})
-	if code != exitError || out.Len() != 0 || !strings.Contains(asked.String(), "interrupted; nothing is written") {
+	code := squall(ctx, []string{"squall", "create", "cpu-pressure"}, console.Streams{In: never, Out: &out, Err: interrupting{&asked, interrupt}})
+	if code != console.ExitError || out.Len() != 0 || !strings.Contains(asked.String(), "interrupted; nothing is written") {
 		t.Errorf("exit code %d, written %q, told %q", code, out.String(), asked.String())
 	}
 }

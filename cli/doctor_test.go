@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -31,7 +32,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		first = doctor()
 		return strings.Contains(first.out, "ok    resources: ")
 	})
-	l.want(first, exitError,
+	l.want(first, console.ExitError,
 		"ok    resources: chaos.squall.dev/v1beta1, with all fields", "ok    your rights: ",
 		"fail  admission: there is no ValidatingAdmissionPolicyBinding squall-emergency-stop", "hint: install Squall again",
 		"fail  squall-worker: there is no deployment squall-worker in namespace "+l.Shop,
@@ -53,7 +54,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		last = doctor()
 		return strings.Contains(last.out, "ok    workers: ")
 	})
-	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: users who disrupt a namespace without the label chaos.squall.dev/disruptions=allowed get a warning", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "ok    squall-probes: 2 of 2 ready", "warn  squall-crdbridge: 1 of 2 ready",
+	l.want(last, console.ExitOK, "ok    admission", "ok    opt-in: warn: users who disrupt a namespace without the label chaos.squall.dev/disruptions=allowed get a warning", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "ok    squall-probes: 2 of 2 ready", "warn  squall-crdbridge: 1 of 2 ready",
 		"ok    rights of squall-worker: all", "ok    rights of squall-probes: all", "warn  bundled temporal: "+l.Shop+"/squall-temporal has no authentication", "a drain of its node loses all workflows", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
 	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseFinished, false })
 	l.finalize(stuck)
@@ -105,7 +106,7 @@ func (l *live) install() {
 
 func TestDoctorWithoutTemporal(t *testing.T) {
 	l := newLive(t)
-	l.want(l.squall("doctor", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "fail  temporal: ", "nothing listens there", "a Service is reached through the API server")
+	l.want(l.squall("doctor", "--temporal-address", temporalserver.FreeAddress(t)), console.ExitError, "fail  temporal: ", "nothing listens there", "a Service is reached through the API server")
 }
 
 // A pod that must not reach Temporal fails when Temporal answers. It needs no API server.
@@ -116,8 +117,8 @@ func TestDoctorOfIsolation(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{answers, exitError, "fail  isolation: " + answers + " answers this pod"},
-		{silent, exitOK, "ok    isolation: " + silent + " does not answer this pod"},
+		{answers, console.ExitError, "fail  isolation: " + answers + " answers this pod"},
+		{silent, console.ExitOK, "ok    isolation: " + silent + " does not answer this pod"},
 	} {
 		got := do(t.Context(), "", "doctor", "--isolation", "--temporal-address", test.address)
 		if got.code != test.code || !strings.Contains(got.out, test.want) {
@@ -132,8 +133,8 @@ func TestTemporalIsWhereTheWorkerFindsIt(t *testing.T) {
 	t.Setenv("SQUALL_TEMPORAL_ADDRESS", "")
 	server := temporalserver.Shared(t)
 	l.workerWith(map[string]string{"SQUALL_TEMPORAL_ADDRESS": server.Address, "SQUALL_TEMPORAL_NAMESPACE": "no-such"})
-	l.want(l.squall("doctor", "--system-namespace", l.Shop), exitError, server.Address, "no-such")
-	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-namespace", "default"), exitOK, "")
+	l.want(l.squall("doctor", "--system-namespace", l.Shop), console.ExitError, server.Address, "no-such")
+	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-namespace", "default"), console.ExitOK, "")
 	free := temporalserver.FreeAddress(t)
-	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-address", free), exitError, free)
+	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-address", free), console.ExitError, free)
 }

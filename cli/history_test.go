@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/cli/report"
 	"github.com/squall-chaos/squall/cli/story"
 	"github.com/squall-chaos/squall/cli/view"
@@ -44,11 +45,11 @@ func TestHistory(t *testing.T) {
 	l := newLive(t)
 	server := temporalserver.Shared(t)
 	squall := func(args ...string) call { return l.squall(append(args, "--temporal-address", server.Address)...) }
-	l.want(squall("history"), exitOK, "Temporal knows of no disruption that has ended in namespace "+l.Shop+": squall history -A")
+	l.want(squall("history"), console.ExitOK, "Temporal knows of no disruption that has ended in namespace "+l.Shop+": squall history -A")
 	if all := squall("history", "-A"); strings.Contains(all.err, "in namespace") || strings.Contains(all.err, "squall history -A") {
 		t.Errorf("history -A = %q, want no advice to list all namespaces", all.err)
 	}
-	l.want(squall("history", "lossy"), exitError, "temporal knows of no disruption "+l.Shop+"/lossy: squall history -A")
+	l.want(squall("history", "lossy"), console.ExitError, "temporal knows of no disruption "+l.Shop+"/lossy: squall history -A")
 	c := server.Dial(client.DefaultNamespace)
 	w := worker.New(c, contract.TaskQueue, worker.Options{})
 	w.RegisterWorkflowWithOptions(endedWorkflow, workflow.RegisterOptions{Name: contract.WorkflowType})
@@ -63,22 +64,22 @@ func TestHistory(t *testing.T) {
 	l.Must(start.End(t.Context(), c, ref, ""))
 	l.Must(run.Get(t.Context(), nil))
 	l.Eventually("Temporal's list has it", func() bool { return strings.Contains(squall("history").out, l.Shop+"/lossy") })
-	l.want(squall("history"), exitOK, "RESULT   KINDS          REQUESTER   ENDING", "Passed   cpu-pressure   ann         expired", time.Now().Format(" MST "))
-	l.want(squall("history", "-o", "wide"), exitOK, "2 targets disrupted, ended (expired), nothing is left")
-	l.want(squall("history", "--since", "1h"), exitOK, "Passed")
+	l.want(squall("history"), console.ExitOK, "RESULT   KINDS          REQUESTER   ENDING", "Passed   cpu-pressure   ann         expired", time.Now().Format(" MST "))
+	l.want(squall("history", "-o", "wide"), console.ExitOK, "2 targets disrupted, ended (expired), nothing is left")
+	l.want(squall("history", "--since", "1h"), console.ExitOK, "Passed")
 	l.Eventually("what ended a second ago is older than --since 1s", func() bool {
 		return strings.Contains(squall("history", "--since", "1s").err, "has ended in namespace "+l.Shop+" in the last 1s")
 	})
 	t.Run("without a kubeconfig", func(t *testing.T) {
 		l := l.in(t)
 		t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-		l.want(squall("history", "-n", l.Shop), exitOK, "Passed")
-		l.want(squall("history"), exitOK, "in namespace default")
-		l.want(l.squall("history"), exitError, "no cluster is configured")
+		l.want(squall("history", "-n", l.Shop), console.ExitOK, "Passed")
+		l.want(squall("history"), console.ExitOK, "in namespace default")
+		l.want(l.squall("history"), console.ExitError, "no cluster is configured")
 	})
-	l.want(squall("history", "-n", l.Chaos), exitOK, "knows of no disruption that has ended")
-	l.want(squall("history", "lossy", "--events"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "receives the signal end", "the workflow ends: ")
-	l.want(squall("history", "lossy"), exitOK, "begins: cpu-pressure on 2 of the pods", "is to end",
+	l.want(squall("history", "-n", l.Chaos), console.ExitOK, "knows of no disruption that has ended")
+	l.want(squall("history", "lossy", "--events"), console.ExitOK, "the workflow begins: cpu-pressure on 2 of the pods", "receives the signal end", "the workflow ends: ")
+	l.want(squall("history", "lossy"), console.ExitOK, "begins: cpu-pressure on 2 of the pods", "is to end",
 		"Passed: 2 targets disrupted, ended (expired), nothing is left")
 	var found story.Story
 	if err := json.Unmarshal([]byte(squall("history", "lossy", "-o", "json").out), &found); err != nil || found.Disruption != l.Shop+"/lossy" || len(found.Steps) != 2 || found.Events != nil || found.Requester != "ann" {
@@ -86,7 +87,7 @@ func TestHistory(t *testing.T) {
 	}
 	for _, live := range []bool{true, false} { // the object, and only its history
 		dir, options := reportsIn(t)
-		l.want(squall(append([]string{"history", "lossy"}, options...)...), exitOK)
+		l.want(squall(append([]string{"history", "lossy"}, options...)...), console.ExitOK)
 		r := l.reportedAs(dir, map[bool]view.Outcome{true: report.Unfinished, false: view.Passed}[live], 0, "")
 		if d := r.Disruptions[0]; len(d.Steps) != 2 || d.Cleaned == live || (d.Requester == "ann") == live {
 			t.Errorf("with its object %t it is reported as %+v", live, d)
@@ -96,5 +97,5 @@ func TestHistory(t *testing.T) {
 			l.Must(l.Plain.Delete().Namespace(l.Shop).Resource("disruptions").Name("lossy").Do(t.Context()).Error())
 		}
 	}
-	l.want(squall("history", "--events"), exitUsage, "about one disruption")
+	l.want(squall("history", "--events"), console.ExitUsage, "about one disruption")
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -125,11 +126,11 @@ func TestStop(t *testing.T) {
 		l.deleting(ref)
 		l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
 		l.finalize(ref)
-		l.want(<-ended, exitOK, "nothing is left of disruption "+l.Shop+"/lossy")
+		l.want(<-ended, console.ExitOK, "nothing is left of disruption "+l.Shop+"/lossy")
 	})
 	t.Run("it does not wait when that is not wanted", func(t *testing.T) {
 		ref := l.Disruption("detached", nil)
-		l.want(l.squall("stop", "detached", "--detach"), exitOK, "is being ended")
+		l.want(l.squall("stop", "detached", "--detach"), console.ExitOK, "is being ended")
 		l.deleting(ref)
 		l.finalize(ref)
 	})
@@ -142,39 +143,39 @@ func TestStop(t *testing.T) {
 			s.Conditions = []metav1.Condition{{Type: v1beta1.ConditionStuckOnRemoval, Status: metav1.ConditionTrue, Reason: "CleaningFailed",
 				Message: "io.max: busy", LastTransitionTime: metav1.Now()}}
 		})
-		l.want(<-ended, exitStuck, "io.max: busy", "squall -n "+l.Shop+" resume stuck --action retry")
-		l.want(l.squall("list", "--stuck"), exitOK, "stuck   Stuck")
+		l.want(<-ended, console.ExitStuck, "io.max: busy", "squall -n "+l.Shop+" resume stuck --action retry")
+		l.want(l.squall("list", "--stuck"), console.ExitOK, "stuck   Stuck")
 		l.finalize(ref)
 	})
 	t.Run("it waits no longer than it may", func(t *testing.T) {
 		ref := l.Disruption("slow", nil)
-		l.want(l.squall("stop", "slow", "--timeout", "10ms"), exitError, "the clean-up continues")
+		l.want(l.squall("stop", "slow", "--timeout", "10ms"), console.ExitError, "the clean-up continues")
 		l.finalize(ref)
 	})
 }
 
 func TestListAndStatus(t *testing.T) {
 	l := newLive(t)
-	l.want(l.squall("list"), exitOK, "no disruption in namespace "+l.Shop)
+	l.want(l.squall("list"), console.ExitOK, "no disruption in namespace "+l.Shop)
 	ref := l.Disruption("lossy", nil)
 	l.becomes(ref, func(s *v1beta1.DisruptionStatus) {
 		s.Phase, s.Targets, s.InjectionStatus = v1beta1.PhaseHolding, "2/2", v1beta1.Injected
 	})
-	l.want(l.squall("list"), exitOK, "NAME    PHASE", "lossy   Holding   cpu-pressure   2/2       Injected")
-	l.want(l.squall("list", "-A"), exitOK, "NAMESPACE", l.Shop)
+	l.want(l.squall("list"), console.ExitOK, "NAME    PHASE", "lossy   Holding   cpu-pressure   2/2       Injected")
+	l.want(l.squall("list", "-A"), console.ExitOK, "NAMESPACE", l.Shop)
 	if bare := l.squall("list", "--no-headers"); strings.Contains(bare.out, "PHASE") || !strings.HasPrefix(bare.out, "lossy ") {
 		t.Errorf("list --no-headers = %q, want the row of lossy only", bare.out)
 	}
-	l.want(l.squall("list", "-l", "no.such/label=x"), exitOK, "no disruption in namespace "+l.Shop)
-	l.want(l.squall("list", "-l", "!no.such/label"), exitOK, "lossy   Holding")
-	l.want(l.squall("list", "-l", "a=b=c"), exitUsage, "such as -l team=shop")
-	l.want(l.squall("status"), exitOK, "lossy   Holding")
-	l.want(l.squall("status", "lossy"), exitOK, l.Shop+"/lossy", "2/2 injected, Injected")
-	l.want(l.squall("status", "losy"), exitError, `there is no disruption "losy" in namespace "`+l.Shop+`": did you mean "lossy"?`)
+	l.want(l.squall("list", "-l", "no.such/label=x"), console.ExitOK, "no disruption in namespace "+l.Shop)
+	l.want(l.squall("list", "-l", "!no.such/label"), console.ExitOK, "lossy   Holding")
+	l.want(l.squall("list", "-l", "a=b=c"), console.ExitUsage, "such as -l team=shop")
+	l.want(l.squall("status"), console.ExitOK, "lossy   Holding")
+	l.want(l.squall("status", "lossy"), console.ExitOK, l.Shop+"/lossy", "2/2 injected, Injected")
+	l.want(l.squall("status", "losy"), console.ExitError, `there is no disruption "losy" in namespace "`+l.Shop+`": did you mean "lossy"?`)
 	elsewhere := l.Disruption("of-"+l.Shop, nil) // no other test has one of this name
-	l.want(l.squall("status", elsewhere.Name, "-n", l.Chaos), exitError, fmt.Sprintf("use -n %s", l.Shop))
+	l.want(l.squall("status", elsewhere.Name, "-n", l.Chaos), console.ExitError, fmt.Sprintf("use -n %s", l.Shop))
 	l.finalize(elsewhere)
-	l.want(l.squall("__complete", "stop", ""), exitOK, "lossy\tHolding")
+	l.want(l.squall("__complete", "stop", ""), console.ExitOK, "lossy\tHolding")
 	var read v1beta1.Disruption
 	if err := json.Unmarshal([]byte(l.squall("status", "lossy", "-o", "json").out), &read); err != nil || read.Kind != "Disruption" || read.UID != ref.UID {
 		t.Errorf("as JSON it is %+v, %v", read, err)
@@ -188,7 +189,7 @@ func TestListAndStatus(t *testing.T) {
 
 func TestEmergencyStop(t *testing.T) {
 	l := newLive(t)
-	l.want(l.squall("estop"), exitOK, "no emergency stop is in force")
+	l.want(l.squall("estop"), console.ExitOK, "no emergency stop is in force")
 	ended := l.begin("estop", "on", "--reason", "payment is down")
 	l.Eventually("there is a stop", func() bool {
 		return l.Plain.Get().Resource("emergencystops").Name("all").Do(l.Context()).Error() == nil
@@ -198,12 +199,12 @@ func TestEmergencyStop(t *testing.T) {
 			Body(fmt.Appendf(nil, `{"status":{"stopped":2,"conditions":[{"type":"Clean","status":%q,"reason":"R","message":"waits","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, status)).
 			Do(l.Context()).Error())
 	}
-	l.want(<-ended, exitOK, "the cluster is clean")
-	l.want(l.squall("estop", "on", "--reason", "again"), exitOK, "in force already")
-	l.want(l.squall("status"), exitOK, "emergency stop all: payment is down", "nothing is disrupted")
-	l.want(l.squall("estop", "off"), exitOK, "emergency stop all is called off")
-	l.want(l.squall("estop", "off"), exitOK, "no emergency stop is in force")
-	l.want(l.squall("estop", "maybe"), exitUsage, "maybe")
+	l.want(<-ended, console.ExitOK, "the cluster is clean")
+	l.want(l.squall("estop", "on", "--reason", "again"), console.ExitOK, "in force already")
+	l.want(l.squall("status"), console.ExitOK, "emergency stop all: payment is down", "nothing is disrupted")
+	l.want(l.squall("estop", "off"), console.ExitOK, "emergency stop all is called off")
+	l.want(l.squall("estop", "off"), console.ExitOK, "no emergency stop is in force")
+	l.want(l.squall("estop", "maybe"), console.ExitUsage, "maybe")
 }
 
 // forgetOthers deletes the objects that earlier tests left in the same API server.
@@ -250,14 +251,14 @@ func TestUninstall(t *testing.T) {
 	record, err := l.Client.CoreV1().ConfigMaps(l.Chaos).Create(l.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "record", Labels: map[string]string{v1beta1.LabelDisruptionUID: string(ref.UID)}}}, metav1.CreateOptions{})
 	l.Must(err)
-	l.want(l.squall("uninstall", "--chaos-namespace", l.Chaos), exitError, "2 DisruptionCrons, DisruptionRollouts and DisruptionScenarios, ", "1 records are left", "squall uninstall --yes")
+	l.want(l.squall("uninstall", "--chaos-namespace", l.Chaos), console.ExitError, "2 DisruptionCrons, DisruptionRollouts and DisruptionScenarios, ", "1 records are left", "squall uninstall --yes")
 	if l.Get(ref).DeletionTimestamp != nil {
 		t.Error("without --yes it deletes")
 	}
 	l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.IsStuckOnRemoval = true })
 	uninstall := func() call { return l.squall("uninstall", "-y", "--chaos-namespace", l.Chaos) }
-	l.want(uninstall(), exitStuck, l.Shop+"/lossy")
-	l.want(l.squall("estop"), exitOK, "Squall is being uninstalled")
+	l.want(uninstall(), console.ExitStuck, l.Shop+"/lossy")
+	l.want(l.squall("estop"), console.ExitOK, "Squall is being uninstalled")
 	if err := l.Plain.Get().Namespace(l.Shop).Resource("disruptioncrons").Name("noon").Do(l.Context()).Error(); !apierrors.IsNotFound(err) {
 		t.Errorf("the cron is there: %v", err)
 	}
@@ -265,8 +266,8 @@ func TestUninstall(t *testing.T) {
 	ended := l.begin("uninstall", "--yes", "--chaos-namespace", l.Chaos)
 	l.finalize(ref)
 	l.Must(l.Client.CoreV1().ConfigMaps(l.Chaos).Delete(l.Context(), record.Name, metav1.DeleteOptions{}))
-	l.want(<-ended, exitOK, "nothing is left to be cleaned", "helm uninstall squall", "squall-sweep")
-	l.want(l.squall("estop", "off", "--name", "uninstall"), exitOK, "is called off")
+	l.want(<-ended, console.ExitOK, "nothing is left to be cleaned", "helm uninstall squall", "squall-sweep")
+	l.want(l.squall("estop", "off", "--name", "uninstall"), console.ExitOK, "is called off")
 }
 
 func TestAClusterThatIsAway(t *testing.T) {
@@ -275,11 +276,11 @@ func TestAClusterThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := do(t.Context(), "", "list", "--kubeconfig", path)
-	if got.code != exitError || !strings.Contains(got.err, "the API server at https://127.0.0.1:1 does not answer: choose the cluster by --context") {
+	if got.code != console.ExitError || !strings.Contains(got.err, "the API server at https://127.0.0.1:1 does not answer: choose the cluster by --context") {
 		t.Errorf("squall list = %+v", got)
 	}
 	got = do(t.Context(), "", "list", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
-	if got.code != exitError || !strings.Contains(got.err, "no such file") {
+	if got.code != console.ExitError || !strings.Contains(got.err, "no such file") {
 		t.Errorf("squall list with a file that is not there = %+v", got)
 	}
 }
@@ -314,22 +315,22 @@ func TestWithTheRoleOfDisruptionsOnly(t *testing.T) {
 	ref := l.Disruption("lossy", nil)
 	l.becomes(ref, holding)
 	l.may("ann", "squall-disruptions")
-	l.want(l.squall("list", "--as", "ann"), exitOK, "lossy   Holding")
-	l.want(l.squall("status", "lossy", "--as", "ann"), exitOK, "2/2 injected")
+	l.want(l.squall("list", "--as", "ann"), console.ExitOK, "lossy   Holding")
+	l.want(l.squall("status", "lossy", "--as", "ann"), console.ExitOK, "2/2 injected")
 	got := l.squall("status", "--as", "ann")
-	l.want(got, exitOK, "lossy   Holding")
+	l.want(got, console.ExitOK, "lossy   Holding")
 	if want := "unknown whether an emergency stop is in force: you may not list emergencystops.chaos.squall.dev"; !strings.HasPrefix(got.err, want) {
 		t.Errorf("errors = %q, want %q", got.err, want)
 	}
 	if found := l.squall("status", "--as", "ann", "-o", "json"); !strings.Contains(found.out, `"emergencyStops": null`) {
 		t.Errorf("status -o json = %s, want no list of stops", found.out)
 	}
-	l.want(do(t.Context(), planned, "plan", "-", "--as", "ann", "--chaos-namespace", l.Chaos), exitOK,
+	l.want(do(t.Context(), planned, "plan", "-", "--as", "ann", "--chaos-namespace", l.Chaos), console.ExitOK,
 		"targets    unknown: you may not list pods in namespace "+l.Shop, "you may not list DisruptionPolicies", "the worker's settings cannot be read")
 	l.finalize(ref)
 }
 
 func TestWhoMayNot(t *testing.T) {
 	l := newLive(t)
-	l.want(l.squall("list", "--as", "nobody"), exitError, "forbidden", `User "nobody"`)
+	l.want(l.squall("list", "--as", "nobody"), console.ExitError, "forbidden", `User "nobody"`)
 }

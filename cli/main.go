@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/squall-chaos/squall/cli/console"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args, standardStreams())
+	code := squall(ctx, os.Args, console.StandardStreams())
 	stop()
 	os.Exit(code)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/cli/plan"
 	"github.com/squall-chaos/squall/test/neverruns"
 )
@@ -26,7 +27,7 @@ const planned = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadat
 func TestPlan(t *testing.T) {
 	l := newLive(t)
 	got := do(t.Context(), planned, "plan", "-")
-	l.want(got, exitError, "no pod matches the selector: see kubectl get pods --show-labels")
+	l.want(got, console.ExitError, "no pod matches the selector: see kubectl get pods --show-labels")
 	pods := l.MakeTargets(7, nil)
 	pending := pods[0]
 	pending.Status = corev1.PodStatus{Phase: corev1.PodPending}
@@ -60,7 +61,7 @@ func TestWhatCanNeverRunIsRefusedBeforeItIsCreated(t *testing.T) {
 	for _, spec := range neverruns.Specs() {
 		for _, command := range []string{"validate", "plan"} {
 			got := do(t.Context(), spec.Manifest(l.Shop), command, "-")
-			if got.code != exitError || !strings.Contains(got.out+got.err, spec.Refused) {
+			if got.code != console.ExitError || !strings.Contains(got.out+got.err, spec.Refused) {
 				t.Errorf("%s: squall %s ends with %d, %s%s; want it refused with %q", spec.Name, command, got.code, got.out, got.err, spec.Refused)
 			}
 		}
@@ -72,10 +73,10 @@ func TestPlanOfMostOfANamespace(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(4, nil)
 	most := strings.Replace(planned, "50%", "100%", 1)
-	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "safe mode, unless the operator set other limits: 4 of the 4 pods of namespace "+l.Shop+" are more than 80 %")
+	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitOK, "safe mode, unless the operator set other limits: 4 of the 4 pods of namespace "+l.Shop+" are more than 80 %")
 	// 4 of 7, also if the cluster has no others
 	ended := l.MakeTargets(3, map[string]string{"app": "other"})
-	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "targets", "4")
+	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitOK, "targets", "4")
 	if p := do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos); strings.Contains(p.out, "safe mode") {
 		t.Errorf("of 4 of 7 pods it says %s", p.out)
 	}
@@ -84,7 +85,7 @@ func TestPlanOfMostOfANamespace(t *testing.T) {
 		_, err := l.Client.CoreV1().Pods(l.Shop).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 		l.Must(err)
 	}
-	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "4 of the 4 pods of namespace "+l.Shop)
+	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitOK, "4 of the 4 pods of namespace "+l.Shop)
 }
 
 // A plan refuses what the worker would refuse.
@@ -92,7 +93,7 @@ func TestPlanOfWhatTheWorkerRefuses(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(2, nil) // on node-0 and node-1
 	replacement := strings.Replace(planned, "cpuPressure: {}", "podReplacement: {}", 1)
-	l.want(do(t.Context(), replacement, "plan", "-", "--chaos-namespace", l.Chaos), exitError, "the worker may not", "delete pods in namespace "+l.Shop, "deploy/components/pod-replacement")
+	l.want(do(t.Context(), replacement, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitError, "the worker may not", "delete pods in namespace "+l.Shop, "deploy/components/pod-replacement")
 
 	failure := strings.Replace(planned, "cpuPressure: {}", "nodeFailure: {shutdown: true}", 1)
 	node := func(name, boot string) {
@@ -105,9 +106,9 @@ func TestPlanOfWhatTheWorkerRefuses(t *testing.T) {
 	}
 	node("node-0", "boot-a")
 	node("node-2", "boot-a")
-	l.want(do(t.Context(), failure, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "1 of 2 candidates would not be disrupted: node node-0 runs on the same kernel as node node-2")
+	l.want(do(t.Context(), failure, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitOK, "1 of 2 candidates would not be disrupted: node node-0 runs on the same kernel as node node-2")
 	node("node-1", "boot-a")
-	l.want(do(t.Context(), failure, "plan", "-", "--chaos-namespace", l.Chaos), exitError, "runs on the same kernel as node")
+	l.want(do(t.Context(), failure, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitError, "runs on the same kernel as node")
 }
 
 // plan is the plan of the usual disruption.
@@ -144,15 +145,15 @@ func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 		t.Errorf("plan = %+v, want one target, and the rule named", p)
 	}
 	policy(v1beta1.PolicyRule{Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Users: []string{"ann"}}})
-	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "ours" of DisruptionPolicy "`+l.Shop+`-ours" (its requester is unknown`)
+	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitError, `rule "ours" of DisruptionPolicy "`+l.Shop+`-ours" (its requester is unknown`)
 	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-ours").Do(t.Context()).Error())
 	policy(v1beta1.PolicyRule{Name: "here", ExceptEnvironments: []string{"staging"}})
-	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "here" of DisruptionPolicy "`+l.Shop+`-here" (its annotation chaos.squall.dev/environment is none of: staging`)
+	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitError, `rule "here" of DisruptionPolicy "`+l.Shop+`-here" (its annotation chaos.squall.dev/environment is none of: staging`)
 	staged := strings.Replace(planned, "{name: half}", "{name: half, annotations: {chaos.squall.dev/environment: staging}}", 1)
-	l.want(do(t.Context(), staged, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, `rule "one"`)
+	l.want(do(t.Context(), staged, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitOK, `rule "one"`)
 	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-here").Do(t.Context()).Error())
 	policy(v1beta1.PolicyRule{Name: "none", Reason: "sale week"})
-	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
+	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), console.ExitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
 }
 
 // A pod that is not ready may be on a node that is not. Without the right to read nodes a
@@ -181,7 +182,7 @@ func TestPlanWithoutTheRightToReadNodes(t *testing.T) {
 		t.Errorf("plan = %+v, want %q", got, want)
 	}
 	got := do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos)
-	l.want(got, exitOK, "1: its node is gone: "+unready.Name, "from 1 candidates")
+	l.want(got, console.ExitOK, "1: its node is gone: "+unready.Name, "from 1 candidates")
 }
 
 func TestPlanOfHeldTargets(t *testing.T) {
@@ -206,6 +207,6 @@ func TestPlanOfWhatWouldBeRefused(t *testing.T) {
 	l.MakeTargets(1, nil)
 	l.finalize(l.Disruption("half", nil))
 	got := do(t.Context(), planned, "plan", "-")
-	l.want(got, exitError, "1, drawn at random from 1 candidates", "disruption "+l.Shop+"/half exists already")
-	l.want(do(t.Context(), planned, "plan", "-", "--as", "nobody"), exitError, "forbidden")
+	l.want(got, console.ExitError, "1, drawn at random from 1 candidates", "disruption "+l.Shop+"/half exists already")
+	l.want(do(t.Context(), planned, "plan", "-", "--as", "nobody"), console.ExitError, "forbidden")
 }

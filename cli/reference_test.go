@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/test/golden"
 )
 
@@ -56,8 +57,8 @@ func TestReferenceHasEveryCommand(t *testing.T) {
 }
 
 func commandTree() *cobra.Command {
-	c := command{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}}
-	return c.root("squall")
+	s := console.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}
+	return commands("squall", s)
 }
 
 // everyCommand returns all commands below root that people see, in order.

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
 )
 
 const replaced = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s}\nspec: {selector: {app: web}, count: %s, cpuPressure: {}}\n"
@@ -19,7 +20,7 @@ func TestRunReplaces(t *testing.T) {
 	}
 	t.Run("nothing", func(t *testing.T) {
 		l := l.in(t)
-		l.want(replace("first"), exitOK, "disruption "+l.Shop+"/first is created")
+		l.want(replace("first"), console.ExitOK, "disruption "+l.Shop+"/first is created")
 	})
 	t.Run("one that has ended", func(t *testing.T) {
 		l := l.in(t)
@@ -29,7 +30,7 @@ func TestRunReplaces(t *testing.T) {
 		go func() { ended <- replace("ended") }()
 		l.deleting(ref)
 		l.finalize(ref)
-		l.want(<-ended, exitOK, "disruption "+l.Shop+"/ended is created")
+		l.want(<-ended, console.ExitOK, "disruption "+l.Shop+"/ended is created")
 		now := &v1beta1.Disruption{}
 		l.Must(l.Plain.Get().Namespace(l.Shop).Resource("disruptions").Name("ended").Do(t.Context()).Into(now))
 		if now.UID == ref.UID {
@@ -40,12 +41,12 @@ func TestRunReplaces(t *testing.T) {
 		l := l.in(t)
 		ref := l.Disruption("runs", nil)
 		l.becomes(ref, holding)
-		l.want(replace("runs"), exitError, "has not ended and is not replaced: end it by squall -n "+l.Shop+" stop runs")
+		l.want(replace("runs"), console.ExitError, "has not ended and is not replaced: end it by squall -n "+l.Shop+" stop runs")
 		if l.Get(ref).DeletionTimestamp != nil {
 			t.Error("it was deleted")
 		}
 		l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
-		l.want(replace("runs"), exitError, "is stuck and cannot be replaced: squall -n "+l.Shop+" status runs")
+		l.want(replace("runs"), console.ExitError, "is stuck and cannot be replaced: squall -n "+l.Shop+" status runs")
 		l.finalize(ref)
 	})
 	t.Run("nothing by one that the API server refuses", func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestRunReplaces(t *testing.T) {
 		ref := l.Disruption("kept", nil)
 		l.becomes(ref, finished("expired"))
 		l.may("ann", "squall-disruptions")
-		l.want(replace("kept", "--as", "nobody"), exitError, "forbidden")
+		l.want(replace("kept", "--as", "nobody"), console.ExitError, "forbidden")
 		if l.Get(ref).DeletionTimestamp != nil {
 			t.Error("it was deleted")
 		}
@@ -66,13 +67,13 @@ func TestRunReplacesAScenario(t *testing.T) {
 	s := l.scenario("day")
 	replace := func() call { return do(t.Context(), plannedScenario, "run", "-", "--replace", "--detach") }
 	l.scenarioBecomes("day", suspended)
-	l.want(replace(), exitError, "scenario "+l.Shop+"/day has not ended and is not replaced", "stop scenario/day")
+	l.want(replace(), console.ExitError, "scenario "+l.Shop+"/day has not ended and is not replaced", "stop scenario/day")
 	l.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed"}`)
 	ended := make(chan call, 1)
 	go func() { ended <- replace() }()
 	l.Eventually("it is being deleted", func() bool { return l.getScenario("day").DeletionTimestamp != nil })
 	l.finalizeScenario("day")
-	l.want(<-ended, exitOK, "scenario "+l.Shop+"/day is created")
+	l.want(<-ended, console.ExitOK, "scenario "+l.Shop+"/day is created")
 	if l.getScenario("day").UID == s.UID {
 		t.Error("it is the old one")
 	}
@@ -82,11 +83,11 @@ func TestRunReplacesAScenario(t *testing.T) {
 func TestRunWaitsNoLongerThanItMay(t *testing.T) {
 	l := newLive(t)
 	got := do(t.Context(), fmt.Sprintf(replaced, "slow", "1"), "run", "-", "--timeout", "1s")
-	l.want(got, exitError, "disruption "+l.Shop+"/slow did not end within --timeout and goes on", "squall -n "+l.Shop+" stop slow ends it")
+	l.want(got, console.ExitError, "disruption "+l.Shop+"/slow did not end within --timeout and goes on", "squall -n "+l.Shop+" stop slow ends it")
 	if got := l.squall("status", "slow", "-o", "json"); strings.Contains(got.out, "deletionTimestamp") {
 		t.Error("it was deleted")
 	}
-	l.want(do(t.Context(), fmt.Sprintf(replaced, "both", "1"), "run", "-", "--timeout", "1s", "--detach"), exitUsage, "leave one out")
+	l.want(do(t.Context(), fmt.Sprintf(replaced, "both", "1"), "run", "-", "--timeout", "1s", "--detach"), console.ExitUsage, "leave one out")
 	if err := l.Plain.Get().Namespace(l.Shop).Resource("disruptions").Name("both").Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
 		t.Errorf("a wrong command line creates a disruption: %v", err)
 	}

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/cli/report"
 	"github.com/squall-chaos/squall/cli/view"
 )
@@ -22,7 +24,7 @@ const reportedRun = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmet
 // reportsIn are the options for a report in each format, in a directory of the test.
 func reportsIn(t *testing.T) (dir string, options []string) {
 	dir = t.TempDir()
-	for format := range reportFormats {
+	for _, format := range report.Formats() {
 		options = append(options, "--report", format+"="+filepath.Join(dir, format))
 	}
 	return dir, options
@@ -32,7 +34,7 @@ func reportsIn(t *testing.T) (dir string, options []string) {
 func (l *live) reportedAs(dir string, outcome view.Outcome, code int, why string) report.Report {
 	l.t.Helper()
 	var r report.Report
-	for format := range reportFormats {
+	for _, format := range report.Formats() {
 		text, err := os.ReadFile(filepath.Join(dir, format))
 		l.Must(err)
 		switch format {
@@ -62,8 +64,8 @@ func TestRunIsReported(t *testing.T) {
 		w.becomes(w.ref, holding)
 		w.prints("Holding")
 		w.becomes(w.ref, finished("expired"))
-		w.ends(exitOK, "Passed")
-		r := l.reportedAs(dir, view.Passed, exitOK, "it was injected and cleaned up")
+		w.ends(console.ExitOK, "Passed")
+		r := l.reportedAs(dir, view.Passed, console.ExitOK, "it was injected and cleaned up")
 		if d := r.Disruptions[0]; d.Name != "ends" || !d.Cleaned || d.InjectedAt == nil || d.Injected != 2 || len(d.Timeline) < 2 || d.Faults[0] != "cpuPressure" {
 			t.Errorf("the disruption is reported as %+v", d)
 		}
@@ -76,8 +78,8 @@ func TestRunIsReported(t *testing.T) {
 		w.interrupts <- syscall.SIGTERM
 		w.deleting(w.ref)
 		w.finalize(w.ref)
-		w.ends(exitAborted)
-		l.reportedAs(dir, view.Aborted, exitAborted, "it was deleted before its time was over")
+		w.ends(console.ExitAborted)
+		l.reportedAs(dir, view.Aborted, console.ExitAborted, "it was deleted before its time was over")
 	})
 	t.Run("of one that goes on after two signals", func(t *testing.T) {
 		l := l.in(t)
@@ -86,8 +88,8 @@ func TestRunIsReported(t *testing.T) {
 		w.interrupts <- syscall.SIGTERM
 		w.deleting(w.ref)
 		w.interrupts <- syscall.SIGTERM
-		w.ends(exitError)
-		l.reportedAs(dir, report.Unfinished, exitError, "is ending but not gone yet")
+		w.ends(console.ExitError)
+		l.reportedAs(dir, report.Unfinished, console.ExitError, "is ending but not gone yet")
 		w.finalize(w.ref)
 	})
 	run := func(name, count string, more ...string) call {
@@ -97,10 +99,10 @@ func TestRunIsReported(t *testing.T) {
 	t.Run("of one that takes too long", func(t *testing.T) {
 		l := l.in(t)
 		dir, options := reportsIn(t)
-		l.want(run("slow", "1", append(options, "--timeout", "1s")...), exitError, "did not end within --timeout")
-		l.reportedAs(dir, report.Unfinished, exitError, "did not end within --timeout")
-		l.want(run("slow", "1", options...), exitError, "disruption "+l.Shop+"/slow exists already")
-		if r := l.reportedAs(dir, report.Error, exitError, "exists already"); r.Disruptions[0].Outcome != report.Error {
+		l.want(run("slow", "1", append(options, "--timeout", "1s")...), console.ExitError, "did not end within --timeout")
+		l.reportedAs(dir, report.Unfinished, console.ExitError, "did not end within --timeout")
+		l.want(run("slow", "1", options...), console.ExitError, "disruption "+l.Shop+"/slow exists already")
+		if r := l.reportedAs(dir, report.Error, console.ExitError, "exists already"); r.Disruptions[0].Outcome != report.Error {
 			t.Errorf("a disruption that exists is reported as %+v", r.Disruptions[0])
 		}
 		l.finalize(v1beta1.DisruptionRef{Namespace: l.Shop, Name: "slow"})
@@ -108,17 +110,17 @@ func TestRunIsReported(t *testing.T) {
 	t.Run("of a manifest that is wrong", func(t *testing.T) {
 		l := l.in(t)
 		dir, options := reportsIn(t)
-		l.want(run("wrong", "0", options...), exitError, "want at least 1")
-		l.reportedAs(dir, report.Error, exitError, "want at least 1")
+		l.want(run("wrong", "0", options...), console.ExitError, "want at least 1")
+		l.reportedAs(dir, report.Error, console.ExitError, "want at least 1")
 	})
 	t.Run("never, and nothing is created, if that is not possible", func(t *testing.T) {
 		l, dir := l.in(t), t.TempDir()
-		l.want(run("none", "1", "--report", "xml=a"), exitUsage, "as FORMAT one of")
-		l.want(run("none", "1", "--report", "junit"), exitUsage, "such as junit=report.junit")
-		l.want(run("none", "1", "--report", "junit="+dir+"/a", "--report", "json="+dir+"/a"), exitUsage, "twice")
-		l.want(run("none", "1", "--report", "junit="+dir+"/a", "--detach"), exitUsage, "--detach does not wait")
-		l.want(run("none", "1", "--report", "junit="+dir+"/none/a"), exitError, "so nothing was done: open "+dir)
-		l.want(l.squall("status", "none"), exitError, `there is no disruption "none"`)
+		l.want(run("none", "1", "--report", "xml=a"), console.ExitUsage, "as FORMAT one of")
+		l.want(run("none", "1", "--report", "junit"), console.ExitUsage, "such as junit=report.junit")
+		l.want(run("none", "1", "--report", "junit="+dir+"/a", "--report", "json="+dir+"/a"), console.ExitUsage, "twice")
+		l.want(run("none", "1", "--report", "junit="+dir+"/a", "--detach"), console.ExitUsage, "--detach does not wait")
+		l.want(run("none", "1", "--report", "junit="+dir+"/none/a"), console.ExitError, "so nothing was done: open "+dir)
+		l.want(l.squall("status", "none"), console.ExitError, `there is no disruption "none"`)
 	})
 }
 
@@ -133,8 +135,8 @@ func TestRunOfAScenarioIsReported(t *testing.T) {
 	w.prints("step 1 of 3, burn: Running")
 	w.becomes(ref, finished("expired"))
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done.","steps":[{"name":"burn","phase":"Finished","verdict":"Passed","startedAt":"2026-11-20T12:00:00Z","endedAt":"2026-11-20T12:01:00Z","disruptions":[{"name":"`+ref.Name+`","uid":"`+string(ref.UID)+`","ending":"expired","verdict":"Passed"}]}]}`)
-	w.ends(exitOK, "Passed")
-	r := l.reportedAs(dir, view.Passed, exitOK, "All steps are done.")
+	w.ends(console.ExitOK, "Passed")
+	r := l.reportedAs(dir, view.Passed, console.ExitOK, "All steps are done.")
 	if len(r.Disruptions) != 1 || r.Disruptions[0].InjectedAt == nil || r.Disruptions[0].Outcome != view.Passed || r.Scenario == nil || len(r.Scenario.Steps) != 3 {
 		t.Errorf("the scenario is reported as %+v, %+v", r.Scenario, r.Disruptions)
 	}
@@ -144,8 +146,8 @@ func TestRunOfAScenarioIsReported(t *testing.T) {
 
 // Every option that a pipeline of deploy gives to squall run exists.
 func TestOptionsOfPipelines(t *testing.T) {
-	c := command{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}}
-	run, _, err := c.root("squall").Find([]string{"run"})
+	s := console.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}
+	run, _, err := commands("squall", s).Find([]string{"run"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,9 +175,9 @@ func TestOptionsOfPipelines(t *testing.T) {
 					t.Errorf("%s: squall run has no option --%s", file, option[1])
 				}
 			}
-			for _, report := range regexp.MustCompile(`\b([a-z]+)=\S*squall\.`).FindAllStringSubmatch(of, -1) {
-				if reportFormats[report[1]] == nil {
-					t.Errorf("%s: there is no report %s", file, report[1])
+			for _, named := range regexp.MustCompile(`\b([a-z]+)=\S*squall\.`).FindAllStringSubmatch(of, -1) {
+				if !slices.Contains(report.Formats(), named[1]) {
+					t.Errorf("%s: there is no report %s", file, named[1])
 				}
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -49,19 +50,19 @@ func TestResume(t *testing.T) {
 	resume := func(args ...string) call {
 		return l.squall(append([]string{"resume", "stuck", "--temporal-address", server.Address}, args...)...)
 	}
-	l.want(resume("--action", "rety"), exitUsage, `--action is "rety"`)
-	l.want(resume("--action", "release", "--by", "ann"), exitUsage, "--reason")
-	l.want(resume("--action", "retry", "--targets", "web-1"), exitError, `refuses: target "web-1" is not stuck; stuck are: web-0`)
-	l.want(resume("--action", "release", "--targets", "web-0", "--by", "ann", "--reason", "scrapped"), exitOK,
+	l.want(resume("--action", "rety"), console.ExitUsage, `--action is "rety"`)
+	l.want(resume("--action", "release", "--by", "ann"), console.ExitUsage, "--reason")
+	l.want(resume("--action", "retry", "--targets", "web-1"), console.ExitError, `refuses: target "web-1" is not stuck; stuck are: web-0`)
+	l.want(resume("--action", "release", "--targets", "web-0", "--by", "ann", "--reason", "scrapped"), console.ExitOK,
 		l.Shop+"/stuck: release of web-0 by ann: scrapped")
 	l.Must(run.Get(t.Context(), nil))
-	l.want(resume("--action", "retry"), exitError, "no workflow of disruption "+l.Shop+"/stuck runs")
+	l.want(resume("--action", "retry"), console.ExitError, "no workflow of disruption "+l.Shop+"/stuck runs")
 	l.finalize(ref)
 }
 
 func TestResumeWithoutTemporal(t *testing.T) {
 	l := newLive(t)
 	ref := l.Disruption("stuck", nil)
-	l.want(l.squall("resume", "stuck", "--action", "retry", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "nothing listens there")
+	l.want(l.squall("resume", "stuck", "--action", "retry", "--temporal-address", temporalserver.FreeAddress(t)), console.ExitError, "nothing listens there")
 	l.finalize(ref)
 }

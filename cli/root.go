@@ -7,36 +7,40 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/squall-chaos/squall/cli/check"
+	"github.com/squall-chaos/squall/cli/console"
+	"github.com/squall-chaos/squall/cli/control"
+	"github.com/squall-chaos/squall/cli/create"
+	"github.com/squall-chaos/squall/cli/demo"
+	"github.com/squall-chaos/squall/cli/doctor"
+	"github.com/squall-chaos/squall/cli/inspect"
+	"github.com/squall-chaos/squall/cli/preview"
+	"github.com/squall-chaos/squall/cli/run"
 )
 
-// command has the streams of every subcommand.
-type command struct {
-	streams
-	// started is true once the command line was parsed.
-	started bool
-}
-
-// run executes a command line and returns the exit code.
-func run(ctx context.Context, args []string, s streams) int {
-	c := &command{streams: s}
-	root := c.root(filepath.Base(args[0]))
+// squall executes a command line and returns the exit code.
+func squall(ctx context.Context, args []string, s console.Streams) int {
+	started := false // true once the command line was parsed
+	root := commands(filepath.Base(args[0]), s)
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
-	code, printed := codeOf(err)
-	if err != nil && !c.started {
-		code, printed = exitUsage, false
+	code, printed := console.CodeOf(err)
+	if err != nil && !started {
+		code, printed = console.ExitUsage, false
 	}
 	if !printed {
-		s.fail(err)
+		s.Fail(err)
 	}
-	if code == exitUsage && !printed {
-		_, _ = fmt.Fprintf(s.err, "see: %s --help\n", command.CommandPath())
+	if code == console.ExitUsage && !printed {
+		_, _ = fmt.Fprintf(s.Err, "see: %s --help\n", command.CommandPath())
 	}
 	return code
 }
 
-// root is the tree of commands. called is the name of the program's file.
-func (c *command) root(called string) *cobra.Command {
+// commands is the tree of commands. called is the name of the program's file.
+func commands(called string, s console.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "squall",
 		Short: "Run, watch and stop disruptions of a Kubernetes cluster",
@@ -45,15 +49,19 @@ func (c *command) root(called string) *cobra.Command {
 			"ended: 3 Failed, 4 Aborted, 5 Inconclusive, 6 stuck.",
 		Version:       thisBuild().line(),
 		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRun: func(*cobra.Command, []string) { c.started = true },
 	}
 	if strings.HasPrefix(called, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl squall"}
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetIn(c.in)
-	root.SetOut(c.out)
-	root.SetErr(c.err)
-	root.AddCommand(c.create(), c.validate(), c.explain(), c.plan(), c.run(), c.list(), c.status(), c.stop(), c.approve(), c.resume(), c.estop(), c.uninstall(), c.history(), c.doctor(), c.demo(), c.version())
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.AddCommand(
+		create.Command(s), check.Validate(s), check.Explain(s), preview.Command(s), run.Command(s),
+		inspect.List(s), inspect.Status(s), inspect.History(s),
+		control.Stop(s), control.Approve(s), control.Resume(s), control.EmergencyStop(s), control.Uninstall(s),
+		doctor.Command(s), demo.Command(s), printVersion(s),
+	)
 	return root
 }

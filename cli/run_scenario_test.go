@@ -10,10 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
 )
 
 // runs begins squall run of the planned scenario.
-func (l *live) runs(change func(*streams), options ...string) *watched {
+func (l *live) runs(change func(*console.Streams), options ...string) *watched {
 	l.t.Helper()
 	w := l.running(strings.Replace(plannedScenario, "{name: day}", "{name: day, finalizers: ["+v1beta1.DisruptionFinalizer+"]}", 1), change, options...)
 	l.Eventually("the scenario is created", func() bool {
@@ -45,10 +46,10 @@ func TestRunOfAScenario(t *testing.T) {
 		code         int
 		want         string
 	}{
-		{"passed", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`, exitOK, "Passed: "},
-		{"failed", `{"phase":"Finished","verdict":"Failed","message":"No further step is done: step burn is Failed."}`, exitFailed, "step burn is Failed"},
-		{"inconclusive", `{"phase":"Finished","verdict":"Inconclusive","message":"All steps are done."}`, exitInconclusive, "3. look: to come"},
-		{"rejected", `{"phase":"Rejected","message":"spec.steps[0] is wrong"}`, exitError, "nothing was begun: spec.steps[0] is wrong"},
+		{"passed", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`, console.ExitOK, "Passed: "},
+		{"failed", `{"phase":"Finished","verdict":"Failed","message":"No further step is done: step burn is Failed."}`, console.ExitFailed, "step burn is Failed"},
+		{"inconclusive", `{"phase":"Finished","verdict":"Inconclusive","message":"All steps are done."}`, console.ExitInconclusive, "3. look: to come"},
+		{"rejected", `{"phase":"Rejected","message":"spec.steps[0] is wrong"}`, console.ExitError, "nothing was begun: spec.steps[0] is wrong"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := l.in(t).runs(nil)
@@ -74,21 +75,21 @@ func TestRunOfAScenarioShowsWhatHappens(t *testing.T) {
 	w.prints("ApprovalAwaited: look: is the shop open")
 	w.scenarioBecomes("day", suspended)
 	w.prints("to approve: squall -n " + w.Shop + " approve day look")
-	w.want(w.squall("approve", "day", "look"), exitOK)
+	w.want(w.squall("approve", "day", "look"), console.ExitOK)
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
-	w.ends(exitOK, "Passed: "+w.Shop+"/day: All steps are done.")
-	w.want(w.squall("run", "-"), exitError)
-	w.want(do(t.Context(), plannedScenario, "run", "-", "-n", w.Shop), exitError, "scenario "+w.Shop+"/day exists already", "stop scenario/day")
+	w.ends(console.ExitOK, "Passed: "+w.Shop+"/day: All steps are done.")
+	w.want(w.squall("run", "-"), console.ExitError)
+	w.want(do(t.Context(), plannedScenario, "run", "-", "-n", w.Shop), console.ExitError, "scenario "+w.Shop+"/day exists already", "stop scenario/day")
 	w.finalizeScenario("day")
 }
 
 // A narrow terminal cuts the line of progress, and never the command that approves.
 func TestRunOfAScenarioAt80Columns(t *testing.T) {
-	w := newLive(t).runs(func(s *streams) { s.terminal, s.errTerminal, s.width = true, true, func() int { return 80 } })
+	w := newLive(t).runs(func(s *console.Streams) { s.Terminal, s.ErrTerminal, s.Width = true, true, func() int { return 80 } })
 	w.scenarioBecomes("day", suspended)
 	w.prints("\x1b[Kto approve: squall -n " + w.Shop + " approve day look\n")
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
-	w.ends(exitOK, "Passed: ")
+	w.ends(console.ExitOK, "Passed: ")
 	w.remove()
 }
 
@@ -100,20 +101,20 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 		w.interrupts <- syscall.SIGTERM
 		w.Eventually("it is being deleted", func() bool { return w.getScenario("day").DeletionTimestamp != nil })
 		w.finalizeScenario("day")
-		w.ends(exitAborted, "scenario "+l.Shop+"/day is being ended", "it was deleted before its last step")
+		w.ends(console.ExitAborted, "scenario "+l.Shop+"/day is being ended", "it was deleted before its last step")
 	})
 	t.Run("by a disruption that is stuck", func(t *testing.T) {
 		w := l.in(t).runs(nil)
 		ref := w.child(w.getScenario("day"), 0)
 		w.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
-		w.ends(exitStuck, "1 of its disruptions could not be cleaned up", ref.Name)
+		w.ends(console.ExitStuck, "1 of its disruptions could not be cleaned up", ref.Name)
 		w.finalize(ref)
 		w.remove()
 	})
 	t.Run("never, when nobody waits", func(t *testing.T) {
 		l := l.in(t)
-		l.want(do(t.Context(), plannedScenario, "run", "-", "--detach"), exitOK, "scenario "+l.Shop+"/day is created")
-		l.want(l.squall("__complete", "status", "sc"), exitOK, "scenario/\n")
-		l.want(l.squall("__complete", "status", "scenario/"), exitOK, "scenario/day\n")
+		l.want(do(t.Context(), plannedScenario, "run", "-", "--detach"), console.ExitOK, "scenario "+l.Shop+"/day is created")
+		l.want(l.squall("__complete", "status", "sc"), console.ExitOK, "scenario/\n")
+		l.want(l.squall("__complete", "status", "scenario/"), console.ExitOK, "scenario/day\n")
 	})
 }

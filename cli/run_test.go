@@ -10,11 +10,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
 )
 
 // text is what a command writes while a test reads it.
@@ -45,7 +47,7 @@ type watched struct {
 }
 
 // watch begins squall run of a disruption. change sets its streams.
-func (l *live) watch(name string, change func(*streams), options ...string) *watched {
+func (l *live) watch(name string, change func(*console.Streams), options ...string) *watched {
 	l.t.Helper()
 	w := l.running(fmt.Sprintf("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s, finalizers: [%s]}\n"+
 		"spec: {selector: {app: web}, count: 2, duration: 5m, cpuPressure: {}}\n", name, v1beta1.DisruptionFinalizer), change, options...)
@@ -59,16 +61,16 @@ func (l *live) watch(name string, change func(*streams), options ...string) *wat
 }
 
 // running begins squall run of a manifest. change sets its streams.
-func (l *live) running(manifest string, change func(*streams), options ...string) *watched {
+func (l *live) running(manifest string, change func(*console.Streams), options ...string) *watched {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "run.yaml")
 	l.Must(os.WriteFile(file, []byte(manifest), 0o600))
 	w := &watched{live: l, out: &text{}, interrupts: make(chan os.Signal), code: make(chan int, 1)}
-	s := streams{in: strings.NewReader(""), out: w.out, err: w.out, interrupts: w.interrupts}
+	s := console.Streams{In: strings.NewReader(""), Out: w.out, Err: w.out, Interrupts: w.interrupts}
 	if change != nil {
 		change(&s)
 	}
-	go func() { w.code <- run(l.t.Context(), append([]string{"squall", "run", file}, options...), s) }()
+	go func() { w.code <- squall(l.t.Context(), append([]string{"squall", "run", file}, options...), s) }()
 	return w
 }
 
@@ -105,16 +107,16 @@ func TestRunToTheEnd(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"expired", []func(*v1beta1.DisruptionStatus){holding, finished("expired")}, exitOK, "Passed: "},
-		{"never-injected", []func(*v1beta1.DisruptionStatus){finished("expired")}, exitInconclusive, "not every target was injected"},
-		{"stopped", []func(*v1beta1.DisruptionStatus){holding, finished("emergency stop all: payment is down")}, exitAborted, "emergency stop all: payment is down"},
+		{"expired", []func(*v1beta1.DisruptionStatus){holding, finished("expired")}, console.ExitOK, "Passed: "},
+		{"never-injected", []func(*v1beta1.DisruptionStatus){finished("expired")}, console.ExitInconclusive, "not every target was injected"},
+		{"stopped", []func(*v1beta1.DisruptionStatus){holding, finished("emergency stop all: payment is down")}, console.ExitAborted, "emergency stop all: payment is down"},
 		{"rejected", []func(*v1beta1.DisruptionStatus){func(s *v1beta1.DisruptionStatus) {
 			s.Phase = v1beta1.PhaseRejected
 			s.Conditions = []metav1.Condition{{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "MissingRights",
 				Message: "the worker may not", LastTransitionTime: metav1.Now()}}
-		}}, exitError, "nothing was injected: the worker may not"},
+		}}, console.ExitError, "nothing was injected: the worker may not"},
 		{"stuck", []func(*v1beta1.DisruptionStatus){holding, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true }},
-			exitStuck, "a person must decide"},
+			console.ExitStuck, "a person must decide"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := l.in(t).watch(test.name, nil)
@@ -139,15 +141,15 @@ func TestRunShowsWhatHappens(t *testing.T) {
 	w.Must(err)
 	w.prints("ChaosPodCreated: 2 chaos pods created")
 	w.becomes(w.ref, finished("expired"))
-	w.ends(exitOK)
+	w.ends(console.ExitOK)
 	w.finalize(w.ref)
 }
 
 func TestRunIsInterrupted(t *testing.T) {
 	l := newLive(t)
-	person := func(answer string) func(*streams) {
-		return func(s *streams) {
-			s.asks, s.terminal, s.errTerminal, s.in = true, true, true, strings.NewReader(answer)
+	person := func(answer string) func(*console.Streams) {
+		return func(s *console.Streams) {
+			s.Asks, s.Terminal, s.ErrTerminal, s.In = true, true, true, strings.NewReader(answer)
 		}
 	}
 	t.Run("without a person a signal stops the disruption and waits", func(t *testing.T) {
@@ -156,20 +158,20 @@ func TestRunIsInterrupted(t *testing.T) {
 		w.interrupts <- syscall.SIGTERM
 		w.deleting(w.ref)
 		w.finalize(w.ref)
-		w.ends(exitAborted, "is being ended", "it was deleted before its time was over")
+		w.ends(console.ExitAborted, "is being ended", "it was deleted before its time was over")
 	})
 	t.Run("a second signal ends the waiting", func(t *testing.T) {
 		w := l.in(t).watch("twice", nil)
 		w.interrupts <- os.Interrupt
 		w.deleting(w.ref)
 		w.interrupts <- os.Interrupt
-		w.ends(exitError, "is ending but not gone yet")
+		w.ends(console.ExitError, "is ending but not gone yet")
 		w.finalize(w.ref)
 	})
 	t.Run("a person is asked, and leaves it running", func(t *testing.T) {
 		w := l.in(t).watch("left", person("l\n"))
 		w.interrupts <- os.Interrupt
-		w.ends(exitOK, "[s]top disruption "+l.Shop+"/left", "goes on: squall -n "+l.Shop+" stop left")
+		w.ends(console.ExitOK, "[s]top disruption "+l.Shop+"/left", "goes on: squall -n "+l.Shop+" stop left")
 		if w.Get(w.ref).DeletionTimestamp != nil {
 			t.Error("it was deleted")
 		}
@@ -180,12 +182,12 @@ func TestRunIsInterrupted(t *testing.T) {
 		w.interrupts <- os.Interrupt
 		w.deleting(w.ref)
 		w.finalize(w.ref)
-		w.ends(exitAborted)
+		w.ends(console.ExitAborted)
 	})
 	t.Run("an answer that is none asks again", func(t *testing.T) {
 		w := l.in(t).watch("again", person("x\n\nleave\n"))
 		w.interrupts <- os.Interrupt
-		w.ends(exitOK, "goes on: squall -n "+l.Shop+" stop again")
+		w.ends(console.ExitOK, "goes on: squall -n "+l.Shop+" stop again")
 		if asked := strings.Count(w.out.String(), "[s]top"); asked != 3 {
 			t.Errorf("it asked %d times, want 3", asked)
 		}
@@ -197,7 +199,7 @@ func TestRunIsInterrupted(t *testing.T) {
 		w.interrupts <- os.Interrupt
 		w.prints("[s]top")
 		w.becomes(w.ref, finished("expired"))
-		w.ends(exitOK, "Passed")
+		w.ends(console.ExitOK, "Passed")
 		w.finalize(w.ref)
 	})
 }
@@ -209,16 +211,33 @@ func TestRunBegins(t *testing.T) {
 	run := func(text string, args ...string) call {
 		return do(t.Context(), text, append([]string{"run", "-"}, args...)...)
 	}
-	l.want(run(fmt.Sprintf(manifest, "lossy", "", "1")), exitError, "disruption "+l.Shop+"/lossy exists already", "squall -n "+l.Shop+" stop lossy")
-	l.want(run(fmt.Sprintf(manifest, "lossy", "", "0")), exitError, "want at least 1")
-	l.want(run(fmt.Sprintf(manifest, "a", ", namespace: there", "1"), "-n", "here"), exitUsage, "has namespace there, and -n has here")
-	l.want(run("kind: Pod\napiVersion: v1\n"), exitError, "standard input holds Pod, and no Disruption or DisruptionScenario")
+	l.want(run(fmt.Sprintf(manifest, "lossy", "", "1")), console.ExitError, "disruption "+l.Shop+"/lossy exists already", "squall -n "+l.Shop+" stop lossy")
+	l.want(run(fmt.Sprintf(manifest, "lossy", "", "0")), console.ExitError, "want at least 1")
+	l.want(run(fmt.Sprintf(manifest, "a", ", namespace: there", "1"), "-n", "here"), console.ExitUsage, "has namespace there, and -n has here")
+	l.want(run("kind: Pod\napiVersion: v1\n"), console.ExitError, "standard input holds Pod, and no Disruption or DisruptionScenario")
 	cron := filepath.Join("..", "deploy", "samples", "disruption-cron.yaml")
 	for _, command := range []string{"run", "plan"} {
-		l.want(l.squall(command, cron), exitError, cron+" holds DisruptionCron ", "create it by kubectl apply -f "+cron)
+		l.want(l.squall(command, cron), console.ExitError, cron+" holds DisruptionCron ", "create it by kubectl apply -f "+cron)
 	}
-	l.want(run(fmt.Sprintf(manifest+"---\n"+manifest, "a", "", "1", "b", "", "1")), exitError, "holds 2 disruptions and scenarios: pass a file with one")
-	l.want(run(fmt.Sprintf(manifest, "detached", "", "1"), "--detach"), exitOK, "disruption "+l.Shop+"/detached is created")
-	l.want(l.squall("status", "detached"), exitOK, "New")
+	l.want(run(fmt.Sprintf(manifest+"---\n"+manifest, "a", "", "1", "b", "", "1")), console.ExitError, "holds 2 disruptions and scenarios: pass a file with one")
+	l.want(run(fmt.Sprintf(manifest, "detached", "", "1"), "--detach"), console.ExitOK, "disruption "+l.Shop+"/detached is created")
+	l.want(l.squall("status", "detached"), console.ExitOK, "New")
 	l.finalize(ref)
+}
+
+// On a terminal of 80 columns the line of a run never wraps, and shows when it ends.
+func TestRunAt80Columns(t *testing.T) {
+	w := newLive(t).watch("a-disruption-with-a-name-of-thirty-eight-chars", func(s *console.Streams) {
+		s.Terminal, s.ErrTerminal, s.Width = true, true, func() int { return 80 }
+	})
+	w.becomes(w.ref, holding)
+	w.prints("…")
+	w.becomes(w.ref, finished("expired"))
+	w.ends(console.ExitOK, "Passed")
+	for _, line := range strings.Split(w.out.String(), "\r\x1b[K")[1:] { // warnings come before
+		if line, _, _ = strings.Cut(line, "\n"); utf8.RuneCountInString(line) > 79 && !strings.HasPrefix(line, "Passed") {
+			t.Errorf("a line of %d columns: %q", utf8.RuneCountInString(line), line)
+		}
+	}
+	w.finalize(w.ref)
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/console"
+	"github.com/squall-chaos/squall/cli/preview"
 )
 
 const plannedScenario = `apiVersion: chaos.squall.dev/v1beta1
@@ -73,39 +75,39 @@ func TestPlanOfAScenario(t *testing.T) {
 	plan := func(text string, args ...string) call {
 		return do(t.Context(), text, append([]string{"plan", "-", "--chaos-namespace", l.Chaos}, args...)...)
 	}
-	l.want(plan(plannedScenario), exitOK, "step 1, burn", "2, drawn at random from 4 candidates", "1, drawn at random from 3 candidates",
+	l.want(plan(plannedScenario), console.ExitOK, "step 1, burn", "2, drawn at random from 4 candidates", "1, drawn at random from 3 candidates",
 		"step 2, calm: waits for 5m", "step 3, look: waits for a person: is the shop open", l.Shop+"/disruption-scenario-day-1-2")
-	var p scenarioPlan
+	var p preview.ScenarioPlan
 	got := plan(plannedScenario, "-o", "json")
 	if err := json.Unmarshal([]byte(got.out), &p); err != nil || len(p.Steps) != 3 || len(p.Steps[0].Disruptions) != 2 || p.Steps[0].Disruptions[0].Chosen != 2 || len(p.Refusals) != 0 {
 		t.Errorf("as JSON it is %+v, %v", p, err)
 	}
-	l.want(plan(strings.Replace(plannedScenario, "app: db", "app: none", 1)), exitError, "no pod matches the selector", "2, drawn at random from 4 candidates")
-	l.want(plan(plannedScenario, "--as", "nobody"), exitError, "forbidden")
+	l.want(plan(strings.Replace(plannedScenario, "app: db", "app: none", 1)), console.ExitError, "no pod matches the selector", "2, drawn at random from 4 candidates")
+	l.want(plan(plannedScenario, "--as", "nobody"), console.ExitError, "forbidden")
 	l.finalizeScenario(l.scenario("day").Name)
-	l.want(plan(plannedScenario), exitError, "refused", `"day" already exists`)
+	l.want(plan(plannedScenario), console.ExitError, "refused", `"day" already exists`)
 }
 
 func TestListAndStatusOfScenarios(t *testing.T) {
 	l := newLive(t)
-	l.want(l.squall("list", "--scenarios"), exitOK, "no scenario in namespace "+l.Shop)
+	l.want(l.squall("list", "--scenarios"), console.ExitOK, "no scenario in namespace "+l.Shop)
 	l.scenario("day")
-	l.want(l.squall("list", "--scenarios"), exitOK, "day    New", "0/3")
+	l.want(l.squall("list", "--scenarios"), console.ExitOK, "day    New", "0/3")
 	l.scenarioBecomes("day", suspended)
-	l.want(l.squall("list", "--scenarios", "-A"), exitOK, "NAMESPACE", l.Shop)
-	l.want(l.squall("list", "--scenarios", "-o", "wide"), exitOK, "day    Suspended   look   1/3", "is the shop open")
-	l.want(l.squall("list", "--scenarios", "--stuck"), exitUsage, "stuck")
-	l.want(l.squall("status", "day"), exitOK, "scenario/day in "+l.Shop, "1. look: Suspended", "squall -n "+l.Shop+" approve day look", "3. calm: to come")
-	l.want(l.squall("status", "dai"), exitError, `there is no disruption "dai"`)
-	l.want(l.squall("status", "scenario/dai"), exitError, `there is no scenario "dai" in namespace "`+l.Shop+`": did you mean "day"?`)
+	l.want(l.squall("list", "--scenarios", "-A"), console.ExitOK, "NAMESPACE", l.Shop)
+	l.want(l.squall("list", "--scenarios", "-o", "wide"), console.ExitOK, "day    Suspended   look   1/3", "is the shop open")
+	l.want(l.squall("list", "--scenarios", "--stuck"), console.ExitUsage, "stuck")
+	l.want(l.squall("status", "day"), console.ExitOK, "scenario/day in "+l.Shop, "1. look: Suspended", "squall -n "+l.Shop+" approve day look", "3. calm: to come")
+	l.want(l.squall("status", "dai"), console.ExitError, `there is no disruption "dai"`)
+	l.want(l.squall("status", "scenario/dai"), console.ExitError, `there is no scenario "dai" in namespace "`+l.Shop+`": did you mean "day"?`)
 	ref := l.Disruption("day", nil)
-	l.want(l.squall("status", "day"), exitOK, l.Shop+"/day")
-	l.want(l.squall("status", "scenario/day"), exitOK, "1. look: Suspended")
+	l.want(l.squall("status", "day"), console.ExitOK, l.Shop+"/day")
+	l.want(l.squall("status", "scenario/day"), console.ExitOK, "1. look: Suspended")
 	l.finalize(ref)
 	l.scenarioBecomes("day", `{"phase":"Finished","verdict":"Failed","message":"step burn did not pass","steps":[{"name":"look","phase":"Finished","approvedBy":"ann",`+
 		`"startedAt":"2026-11-20T12:00:00Z","endedAt":"2026-11-20T12:01:00Z"},{"name":"look-again","phase":"Finished","verdict":"Failed","startedAt":"2026-11-20T12:01:00Z",`+
 		`"endedAt":"2026-11-20T12:03:00Z","disruptions":[{"name":"d-1-1","ending":"expired","verdict":"Failed"}]}]}`)
-	l.want(l.squall("status", "scenario/day"), exitOK, "step burn did not pass", "1. look: Finished, approved by ann, 60s", "2. look-again: Finished, Failed, 2m", "d-1-1: expired, Failed")
+	l.want(l.squall("status", "scenario/day"), console.ExitOK, "step burn did not pass", "1. look: Finished, approved by ann, 60s", "2. look-again: Finished, Failed, 2m", "d-1-1: expired, Failed")
 	var read v1beta1.DisruptionScenarioList
 	if err := json.Unmarshal([]byte(l.squall("list", "--scenarios", "-o", "json").out), &read); err != nil || len(read.Items) != 1 || read.Items[0].Kind != v1beta1.KindDisruptionScenario {
 		t.Errorf("as JSON they are %+v, %v", read, err)
@@ -116,22 +118,22 @@ func TestListAndStatusOfScenarios(t *testing.T) {
 func TestApprove(t *testing.T) {
 	l := newLive(t)
 	l.scenario("day")
-	l.want(l.squall("approve", "day", "look"), exitError, "does not wait for an approval now")
+	l.want(l.squall("approve", "day", "look"), console.ExitError, "does not wait for an approval now")
 	l.scenarioBecomes("day", suspended)
-	l.want(l.squall("approve", "day", "calm"), exitError, "needs no approval")
-	l.want(l.squall("approve", "day", "lok"), exitError, "did you mean look?")
-	l.want(l.squall("approve", "day", "look-again"), exitError, "does not wait for an approval now")
-	l.want(l.squall("approve", "dai", "look"), exitError, `did you mean "day"?`)
-	l.want(l.squall("__complete", "approve", ""), exitOK, "day\tis the shop open")
-	l.want(l.squall("__complete", "approve", "day", ""), exitOK, "look")
+	l.want(l.squall("approve", "day", "calm"), console.ExitError, "needs no approval")
+	l.want(l.squall("approve", "day", "lok"), console.ExitError, "did you mean look?")
+	l.want(l.squall("approve", "day", "look-again"), console.ExitError, "does not wait for an approval now")
+	l.want(l.squall("approve", "dai", "look"), console.ExitError, `did you mean "day"?`)
+	l.want(l.squall("__complete", "approve", ""), console.ExitOK, "day\tis the shop open")
+	l.want(l.squall("__complete", "approve", "day", ""), console.ExitOK, "look")
 	got := l.squall("approve", "day", "look")
-	l.want(got, exitOK, "step look of scenario "+l.Shop+"/day is approved by ")
+	l.want(got, console.ExitOK, "step look of scenario "+l.Shop+"/day is approved by ")
 	by := l.getScenario("day").Annotations[v1beta1.AnnotationApprovedBy+"look"]
 	if by == "" || !strings.Contains(got.out, "is approved by "+by+"\n") {
 		t.Errorf("the annotation says %q, and the command %q", by, got.out)
 	}
 	l.scenarioBecomes("day", `{"phase":"Waiting","step":"calm","steps":[{"name":"look","phase":"Finished","approvedBy":"ann","startedAt":"2026-11-20T12:00:00Z"}]}`)
-	l.want(l.squall("approve", "day", "look"), exitError, "was approved by ann")
+	l.want(l.squall("approve", "day", "look"), console.ExitError, "was approved by ann")
 }
 
 func TestStopOfAScenario(t *testing.T) {
@@ -146,14 +148,14 @@ func TestStopOfAScenario(t *testing.T) {
 		ended := l.begin("stop", "day")
 		deleting("day")
 		l.finalizeScenario("day")
-		l.want(<-ended, exitOK, "nothing is left of scenario "+l.Shop+"/day")
+		l.want(<-ended, console.ExitOK, "nothing is left of scenario "+l.Shop+"/day")
 	})
 	t.Run("it does not wait when that is not wanted, or no longer than it may", func(t *testing.T) {
 		l := l.in(t)
 		l.scenario("detached")
-		l.want(l.squall("stop", "scenario/detached", "--detach"), exitOK, "is being ended")
+		l.want(l.squall("stop", "scenario/detached", "--detach"), console.ExitOK, "is being ended")
 		deleting("detached")
-		l.want(l.squall("stop", "scenario/detached", "--timeout", "10ms"), exitError, "the clean-up continues")
+		l.want(l.squall("stop", "scenario/detached", "--timeout", "10ms"), console.ExitError, "the clean-up continues")
 		l.finalizeScenario("detached")
 	})
 	t.Run("it says which of its disruptions is stuck", func(t *testing.T) {
@@ -166,7 +168,7 @@ func TestStopOfAScenario(t *testing.T) {
 		l.becomes(ref, func(status *v1beta1.DisruptionStatus) {
 			status.Phase, status.IsStuckOnRemoval = v1beta1.PhaseStuck, true
 		})
-		l.want(l.squall("stop", "night"), exitStuck, l.Shop+"/"+ref.Name, "Stuck")
+		l.want(l.squall("stop", "night"), console.ExitStuck, l.Shop+"/"+ref.Name, "Stuck")
 		l.finalize(ref)
 		l.finalizeScenario("night")
 	})

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/cli/console"
 )
 
 // terminal is a program in a terminal of its own, with a simulated person.
@@ -117,7 +119,7 @@ func TestCreateInATerminal(t *testing.T) {
 	on.types("[5432]", "\r")
 	on.types("[tcp]", "\r")
 	on.types("[none]", "\r")
-	if code := on.exits(); code != exitOK || !strings.Contains(on.shows(), "\x1b[31m") || !strings.Contains(on.shows(), "squall plan "+file) {
+	if code := on.exits(); code != console.ExitOK || !strings.Contains(on.shows(), "\x1b[31m") || !strings.Contains(on.shows(), "squall plan "+file) {
 		t.Errorf("exit code %d, want the refusal in red, and how to go on:\n%s", code, on.shows())
 	}
 	if checked := do(t.Context(), "", "explain", file); !strings.Contains(checked.out, "drops 2% of the packets") {
@@ -129,7 +131,7 @@ func TestCtrlCEndsTheQuestions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lossy.yaml")
 	on := inTerminal(t, []string{"NO_COLOR=1"}, "create", "network", "-f", file)
 	on.types("[network-disruption]", "\x03")
-	if code := on.exits(); code != exitError || !strings.Contains(on.shows(), "interrupted; nothing is written") {
+	if code := on.exits(); code != console.ExitError || !strings.Contains(on.shows(), "interrupted; nothing is written") {
 		t.Errorf("exit code %d, want an error that says so:\n%s", code, on.shows())
 	}
 	if strings.Contains(on.shows(), "\x1b[") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/cli/version"
 )
 
@@ -42,10 +43,10 @@ func thisBuild() build {
 // line is the build for people.
 func (b build) line() string { return version.Line(b.Version, b.Revision, b.Modified) }
 
-// version prints what package version prints before the program starts, and has more
+// printVersion prints what package version prints before the program starts, and has more
 // formats.
-func (c *command) version() *cobra.Command {
-	var output format
+func printVersion(s console.Streams) *cobra.Command {
+	var output console.Format
 	command := &cobra.Command{
 		Use:     version.Command,
 		Short:   "Print the version",
@@ -54,12 +55,12 @@ func (c *command) version() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if output != "" {
-				return output.write(c.out, b)
+				return output.Write(s.Out, b)
 			}
-			_, err := fmt.Fprintln(c.out, b.line())
+			_, err := fmt.Fprintln(s.Out, b.line())
 			return err
 		},
 	}
-	output.flag(command, "json", "yaml")
+	output.Flag(command, "json", "yaml")
 	return command
 }

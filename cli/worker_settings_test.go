@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/cli/console"
 )
 
 // workerWith makes a worker in the namespace of targets, which has these settings.
@@ -56,20 +57,20 @@ func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 			t.Errorf("it prints %q:\n%s", text, got.out)
 		}
 	}
-	l.want(plan(most), exitOK, "assumed", "control-plane-nodes false, safe-mode warn, limits 80 % and 66 %", "there is no deployment squall-worker in namespace "+l.Shop,
+	l.want(plan(most), console.ExitOK, "assumed", "control-plane-nodes false, safe-mode warn, limits 80 % and 66 %", "there is no deployment squall-worker in namespace "+l.Shop,
 		"safe mode, unless the operator set other limits: 4 of the 4 pods")
 	l.workerWith(nil)
 	got := plan(most)
-	l.want(got, exitOK, "safe mode: 4 of the 4 pods")
+	l.want(got, console.ExitOK, "safe mode: 4 of the 4 pods")
 	quiet(got, "assumed")
 	l.set(map[string]string{"SQUALL_SAFE_MODE": "enforce"})
-	l.want(plan(most), exitError, "safe mode, which is enforced: 4 of the 4 pods")
+	l.want(plan(most), console.ExitError, "safe mode, which is enforced: 4 of the 4 pods")
 	l.set(map[string]string{"SQUALL_SAFE_MODE": "off"})
 	quiet(plan(most), "safe mode")
 	l.set(map[string]string{"SQUALL_SAFE_MODE_NAMESPACE_THRESHOLD": "100", "SQUALL_SAFE_MODE_CLUSTER_THRESHOLD": "100"})
 	quiet(plan(most), "safe mode")
 	l.set(map[string]string{"SQUALL_SAFE_MODE_NAMESPACE_THRESHOLD": "many"})
-	l.want(plan(most), exitOK, "assumed", `safe-mode-namespace-threshold is "many"`)
+	l.want(plan(most), console.ExitOK, "assumed", `safe-mode-namespace-threshold is "many"`)
 
 	node, err := l.Client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "control-", Labels: map[string]string{"of": l.Shop, "node-role.kubernetes.io/control-plane": ""},
@@ -81,9 +82,9 @@ func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 	l.Must(err)
 	ofNode := strings.NewReplacer("app: web", "of: "+l.Shop, "count: 50%", "level: node, count: 1").Replace(planned)
 	l.set(nil)
-	l.want(plan(ofNode), exitError, "it is a node of the control plane")
+	l.want(plan(ofNode), console.ExitError, "it is a node of the control plane")
 	l.set(map[string]string{"SQUALL_CONTROL_PLANE_NODES": "true"})
-	l.want(plan(ofNode), exitOK, node.Name)
+	l.want(plan(ofNode), console.ExitOK, node.Name)
 
 	// The worker keeps records in its chaos namespace, unless --chaos-namespace names
 	// another.
@@ -93,7 +94,7 @@ func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 	_, err = l.Store.Claim(t.Context(), holder, targets.Choice{}, healthy, nil)
 	l.Must(err)
 	l.set(map[string]string{"SQUALL_CHAOS_NAMESPACE": l.Chaos})
-	l.want(plan(planned), exitOK, "held by "+l.Shop+"/holder")
+	l.want(plan(planned), console.ExitOK, "held by "+l.Shop+"/holder")
 	quiet(plan(planned, "--chaos-namespace", "elsewhere"), "held by")
 }
 

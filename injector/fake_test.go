@@ -25,6 +25,7 @@ const (
 var fakeKinds = map[v1beta1.Kind]entry{
 	fakeKind:      {construct: newFakes, audit: auditFakes},
 	otherFakeKind: {construct: newFakes, audit: auditFakes},
+	smallKind:     {construct: from(newSmall, small.capabilities)},
 }
 
 var newFakes = from(newFake, func(f *fake) capabilities { return capabilities{moved: f.Moved} })

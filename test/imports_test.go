@@ -119,11 +119,19 @@ func TestImports(t *testing.T) {
 // settings.
 func TestImportedOnlyBy(t *testing.T) {
 	only := map[string][]string{
-		"settings":                {"worker", "crdbridge", "cli", "workflows/traces", "settings/settingstest"},
+		"settings":                {"worker", "crdbridge", "cli/console", "cli/doctor", "cli/preview", "workflows/traces", "settings/settingstest"},
 		"activities":              {"workflows", "worker"},
 		"workflows":               {"worker"},
 		"workflows/traces":        {"worker", "crdbridge"},
-		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario", "crdbridge/runs", "crdbridge/disruption", "cli", "cli/story"},
+		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario", "crdbridge/runs", "crdbridge/disruption", "cli/console", "cli/doctor", "cli/story"},
+		"cli/check":               {"cli", "cli/create", "cli/preview", "cli/run"},
+		"cli/control":             {"cli", "cli/demo"},
+		"cli/create":              {"cli"},
+		"cli/demo":                {"cli"},
+		"cli/doctor":              {"cli"},
+		"cli/inspect":             {"cli"},
+		"cli/preview":             {"cli"},
+		"cli/run":                 {"cli"},
 		"crdbridge/disruption":    {"crdbridge"},
 		"crdbridge/orphan":        {"crdbridge"},
 		"crdbridge/emergencystop": {"crdbridge"},

@@ -12,13 +12,13 @@ import (
 // inOnePiece are the calls that list what is in a cluster at once and not in pages,
 // by function, and why they may.
 var inOnePiece = map[string]string{
-	"activities.listChaosPods":               "one shard has 200 targets at most",
+	"activities/cluster.ListChaosPods":       "one shard has 200 targets at most",
 	"activities/orphans.listNodes":           "it is one page, of the size that the workflow asks for",
 	"activities/orphans.hasFootprint":        "it asks for one",
 	"activities/census.reflect":              "a reflector asks for pages itself",
 	"cli/demo.notReady":                      "the shop has three Deployments",
 	"cli/demo.log":                           "it has one client",
-	"cli.tooMany":                            "it asks for one, and how many more there are",
+	"cli/preview.tooMany":                    "it asks for one, and how many more there are",
 	"cli/cluster.events":                     "events of one object, from which a watch goes on",
 	"crdbridge/emergencystop.markAll":        "emergency stops are made by people, and few",
 	"crdbridge/disruption.finalizeUntouched": "it asks for one",

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/probe"
 	"github.com/squall-chaos/squall/activities/steadystate"
@@ -95,8 +96,8 @@ func probeQueue(acts *activities.Activities, cluster types.UID) taskQueue {
 // pods or policies, and do not count the cluster's pods.
 func (c Config) probingActivities(at reached) *activities.Activities {
 	return &activities.Activities{
-		Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, Targets: at.records, Namespace: c.ChaosNamespace,
-		Prober: c.prober(at.kube, at.config),
+		Cluster: &cluster.Cluster{Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, Targets: at.records, Namespace: c.ChaosNamespace},
+		Prober:  c.prober(at.kube, at.config),
 	}
 }
 

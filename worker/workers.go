@@ -19,6 +19,7 @@ import (
 	"github.com/squall-chaos/squall/activities/census"
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cloud"
+	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
@@ -71,7 +72,7 @@ func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, ru
 				r.RegisterActivity(acts)
 				r.RegisterActivity(sweep)
 				r.RegisterActivity(runs)
-				r.RegisterActivity(&scenarios.Activities{Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Targets: acts.Targets, Events: activities.Events(acts.Kube), Notify: acts.Notify})
+				r.RegisterActivity(newScenarios(acts))
 			},
 		},
 		{
@@ -127,7 +128,12 @@ func newSweep(acts *activities.Activities, temporal client.Client, cluster types
 
 // newRuns are the activities of runs of crons and rollouts.
 func newRuns(acts *activities.Activities, temporal client.Client) *crons.Activities {
-	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Events: activities.Events(acts.Kube), Temporal: temporal}
+	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Events: cluster.Events(acts.Kube), Temporal: temporal}
+}
+
+// newScenarios are the activities of scenarios.
+func newScenarios(acts *activities.Activities) *scenarios.Activities {
+	return &scenarios.Activities{Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Targets: acts.Targets, Events: cluster.Events(acts.Kube), Notify: acts.Notify}
 }
 
 // reached are the clients of the cluster, and the stores of Squall's objects.
@@ -190,16 +196,18 @@ func newActivities(c Config) (*activities.Activities, error) {
 		return nil, err
 	}
 	all := &activities.Activities{
-		Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, ChaosPods: pods, Targets: at.records, Namespace: c.ChaosNamespace,
-		Policies: policies, OptIn: c.NamespaceOptIn == policy.SwitchEnforce, SafeMode: safeMode,
-		Clouds: &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
-		Builder: chaospod.Builder{
-			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
-			PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
+		Cluster: &cluster.Cluster{
+			Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, ChaosPods: pods, Targets: at.records, Namespace: c.ChaosNamespace,
+			Builder: chaospod.Builder{
+				Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
+				PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
+			},
+			Parallel: c.Parallel,
 		},
+		Policies: policies, OptIn: c.NamespaceOptIn == policy.SwitchEnforce, SafeMode: safeMode,
+		Clouds:        &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		NodeShare:     c.NodeShare,
 		Notify:        c.Notify,
-		Parallel:      c.Parallel,
 		CordonsAtOnce: c.CordonsAtOnce,
 	}
 	if c.TaskQueues != queuesDisruptions {

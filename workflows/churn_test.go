@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -28,8 +30,8 @@ func TestReplacedTargetsCostTheSameForEver(t *testing.T) {
 	s.plan.Static = false
 	s.endedCleans = []activities.CleanResult{{Lost: atOnce}}
 	free := true
-	s.choose = func(in activities.SelectInput) activities.Selection {
-		chosen := activities.Selection{Desired: atOnce, Selected: atOnce, Matching: atOnce}
+	s.choose = func(in activities.SelectInput) targets.Selection {
+		chosen := targets.Selection{Desired: atOnce, Selected: atOnce, Matching: atOnce}
 		if free {
 			chosen.Added, chosen.Shards, chosen.Run = []int{0}, max(in.Known, 1), in.Run
 			if !in.Fill {
@@ -95,7 +97,7 @@ func TestRoundOfVeryManyShardsContinuesInNewRun(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.plan.Static, w.cleaning = true, time.Second
-	w.selections = []activities.Selection{{Selected: 2, Added: added}}
+	w.selections = []targets.Selection{{Selected: 2, Added: added}}
 	w.after(time.Minute, w.end)
 	w.after(time.Minute+10*time.Second, func() { w.env.SetContinueAsNewSuggested(true) })
 	state := w.renews(t)
@@ -139,9 +141,9 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 			w.endedCleans = []activities.CleanResult{{Lost: 1}}
 			w.selections = nil
 			for run := range 4 {
-				w.selections = append(w.selections, activities.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})
+				w.selections = append(w.selections, targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})
 			}
-			w.selections = append(w.selections, activities.Selection{Desired: 2, Selected: 2, Matching: 2, Shards: 1})
+			w.selections = append(w.selections, targets.Selection{Desired: 2, Selected: 2, Matching: 2, Shards: 1})
 			for minute := range 3 {
 				w.after(time.Duration(minute+1)*time.Minute, func() {
 					w.observe(contract.Observation{Hash: fmt.Sprint(minute), TargetsLost: 1, Candidates: 2, Shards: []int{0}})
@@ -174,11 +176,11 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 // TestWhatALocalCleaningLeavesIsCleaned: an activity cleans the rest of a local cleaning.
 func TestWhatALocalCleaningLeavesIsCleaned(t *testing.T) {
 	w := newWorld(t)
-	waits := activities.CleanResult{Lost: 1, Remaining: 1, UnverifiedNodes: []string{"n1"}, Left: []activities.LeftPod{{Pod: "chaos-1", Outcome: "Waiting"}}}
+	waits := activities.CleanResult{Lost: 1, Remaining: 1, UnverifiedNodes: []string{"n1"}, Left: []chaospod.LeftPod{{Pod: "chaos-1", Outcome: "Waiting"}}}
 	w.endedCleans = []activities.CleanResult{{Lost: 1}, {Lost: 1}, waits, {Lost: 1}}
 	w.selections = nil
 	for run := range 4 {
-		w.selections = append(w.selections, activities.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})
+		w.selections = append(w.selections, targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})
 	}
 	for minute := range 3 {
 		w.after(time.Duration(minute+1)*time.Minute, func() {

@@ -8,6 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -82,7 +84,7 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 			_, _ = awaitFor(ctx, cleaningStatusDelay, "show in status that the clean-up runs", func() bool { return s.over || s.slow })
 		}
 		if !s.over {
-			d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
+			d.report(ctx, status.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
 		}
 	})
 	return s
@@ -120,13 +122,13 @@ func (d *disruption) conclude(ctx workflow.Context) {
 // finalize writes the last status, deletes the records and removes the finalizer, if
 // a live list finds no chaos pod. false means that something is left.
 func (d *disruption) finalize(ctx workflow.Context) bool {
-	in := activities.FinishInput{
+	in := status.FinishInput{
 		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.ReleasedPods, NotVerified: d.NotVerified,
 		Effects: d.Effects, SteadyState: d.verdict(ctx), Operated: d.operates(), NotInService: d.Operations.NotInService, NotEnded: d.Operations.NotEnded,
 	}
 	var left int
 	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "verify that nothing is left and remove the finalizer"), a.Finish, in, &left); err != nil {
-		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the finalizer of the Disruption could not be removed: " + cause(err)}}
+		d.Left = []chaospod.LeftPod{{Target: d.ref.Name, Outcome: chaospod.Failed, Why: "the finalizer of the Disruption could not be removed: " + cause(err)}}
 		d.Remaining = 1
 		return false
 	}
@@ -164,7 +166,7 @@ func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *con
 	busy := len(named)
 	together(ctx, shards, func(ctx workflow.Context, number int) {
 		seen, in := seen, d.round
-		in.Shard = activities.Shard{Disruption: d.ref, Number: number}
+		in.Shard = chaospod.Shard{Disruption: d.ref, Number: number}
 		var before, cleaned activities.CleanResult
 		again := slices.Contains(named, number) || onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy)
 		for ; again; again = onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy) {
@@ -286,8 +288,8 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 			return activities.CleanResult{} // the disruption ends, and everything is cleaned next
 		}
 	}
-	return activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
-		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: activities.Failed, Why: cause(err),
+	return activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{{
+		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: chaospod.Failed, Why: cause(err),
 	}}}
 }
 
@@ -328,13 +330,13 @@ func (d *disruption) awaitMoreEnded(ctx workflow.Context, number int, seen **con
 
 // onceMore is the input for the same round again: a person's decision has counted, and no
 // cleaner retries a chaos pod that one has just failed on.
-func onceMore(in activities.CleanInput, left []activities.LeftPod) activities.CleanInput {
+func onceMore(in activities.CleanInput, left []chaospod.LeftPod) activities.CleanInput {
 	in.Release, in.ReleaseUntil, in.Exhausted = nil, nil, slices.Clone(in.Exhausted)
 	if len(in.Retry) > 0 {
 		in.Retry = allTargets
 	}
 	for _, pod := range left {
-		if pod.Outcome == activities.Failed && !slices.Contains(in.Exhausted, pod.ID()) {
+		if pod.Outcome == chaospod.Failed && !slices.Contains(in.Exhausted, pod.ID()) {
 			in.Exhausted = append(in.Exhausted, pod.ID())
 		}
 	}
@@ -343,10 +345,10 @@ func onceMore(in activities.CleanInput, left []activities.LeftPod) activities.Cl
 
 // keepFailed keeps the reports about chaos pods that failed: a cleaning without a cleaner
 // for them does not have the last cleaner's report.
-func keepFailed(before, now []activities.LeftPod) []activities.LeftPod {
+func keepFailed(before, now []chaospod.LeftPod) []chaospod.LeftPod {
 	for i, pod := range now {
-		old := slices.IndexFunc(before, func(b activities.LeftPod) bool { return b.Pod == pod.Pod && b.Outcome == activities.Failed })
-		if old >= 0 && pod.Outcome == activities.Failed {
+		old := slices.IndexFunc(before, func(b chaospod.LeftPod) bool { return b.Pod == pod.Pod && b.Outcome == chaospod.Failed })
+		if old >= 0 && pod.Outcome == chaospod.Failed {
 			now[i] = before[old]
 		}
 	}
@@ -354,9 +356,9 @@ func keepFailed(before, now []activities.LeftPod) []activities.LeftPod {
 }
 
 // without is all chaos pods except some.
-func without(all, some []activities.LeftPod) []activities.LeftPod {
-	return slices.DeleteFunc(all, func(pod activities.LeftPod) bool {
-		return slices.ContainsFunc(some, func(one activities.LeftPod) bool { return one.Pod == pod.Pod })
+func without(all, some []chaospod.LeftPod) []chaospod.LeftPod {
+	return slices.DeleteFunc(all, func(pod chaospod.LeftPod) bool {
+		return slices.ContainsFunc(some, func(one chaospod.LeftPod) bool { return one.Pod == pod.Pod })
 	})
 }
 
@@ -364,7 +366,7 @@ func without(all, some []activities.LeftPod) []activities.LeftPod {
 // chaos pod with our UID, when these shards are not known or not all.
 func (d *disruption) shardsToClean() []int {
 	if d.Plan.CleanOnly != "" || d.allShards || d.Plan.Rejected != "" {
-		return []int{activities.AllShards}
+		return []int{chaospod.AllShards}
 	}
 	return d.shardNumbers()
 }
@@ -379,11 +381,11 @@ func (d *disruption) shardNumbers() []int {
 }
 
 // merge puts failed chaos pods first, and keeps no more than a history should carry.
-func merge(a, b []activities.LeftPod) []activities.LeftPod {
-	var failed, waiting []activities.LeftPod
-	for _, pods := range [][]activities.LeftPod{a, b} {
+func merge(a, b []chaospod.LeftPod) []chaospod.LeftPod {
+	var failed, waiting []chaospod.LeftPod
+	for _, pods := range [][]chaospod.LeftPod{a, b} {
 		for _, pod := range pods {
-			if pod.Outcome == activities.Failed {
+			if pod.Outcome == chaospod.Failed {
 				failed = append(failed, pod)
 			} else {
 				waiting = append(waiting, pod)

@@ -10,11 +10,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-var stuckPods = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+var stuckPods = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 
 // A new run continues a disruption whose history is long. All that arrives in the very
 // task that ends the old run, in any order, counts in the new one. Real server, real

@@ -11,6 +11,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -85,9 +87,9 @@ func (d *disruption) disturb(ctx workflow.Context) {
 	d.resumeGuard(ctx)
 	switch { // the run before this one began the injection
 	case d.waits():
-		d.begin(ctx, 0, activities.Selection{Added: d.shardNumbers()})
+		d.begin(ctx, 0, targets.Selection{Added: d.shardNumbers()})
 	case d.Shards > 0 && !d.Injected:
-		d.inject(ctx, d.Shards, activities.Selection{})
+		d.inject(ctx, d.Shards, targets.Selection{})
 	case d.Lingers:
 		d.watchInjection(ctx, nil)
 	case d.Unproven:
@@ -144,7 +146,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	if d.Shards == 0 && d.Observed != nil && !d.Observed.SpecChanged {
 		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod exists yet
 	}
-	var chosen activities.Selection
+	var chosen targets.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
 	in.ShownLater = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
@@ -167,7 +169,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 
 // noteAdded notes the shards that got targets, for the events on these targets. A worker
 // of an older version, which may still answer, counts only new shards.
-func (d *disruption) noteAdded(chosen activities.Selection) {
+func (d *disruption) noteAdded(chosen targets.Selection) {
 	d.Shards = max(chosen.Shards, d.Shards)
 	if chosen.Shards == 0 {
 		d.Shards += len(chosen.Added)
@@ -184,7 +186,7 @@ func (d *disruption) noteAdded(chosen activities.Selection) {
 
 // begin injects into the targets that were chosen, beside the known shards, once the
 // steady state permits it.
-func (d *disruption) begin(ctx workflow.Context, known int, chosen activities.Selection) {
+func (d *disruption) begin(ctx workflow.Context, known int, chosen targets.Selection) {
 	if !d.mayInject(ctx, &chosen) {
 		return
 	}
@@ -198,7 +200,7 @@ func (d *disruption) begin(ctx workflow.Context, known int, chosen activities.Se
 // shards. Chaos pods inject, or the worker disrupts the targets if the kind is one of the
 // worker's. No release before this branch had a kind of the worker, so this needs no
 // version.
-func (d *disruption) inject(ctx workflow.Context, known int, chosen activities.Selection) {
+func (d *disruption) inject(ctx workflow.Context, known int, chosen targets.Selection) {
 	if d.Plan.Kinds.By() == v1beta1.ByWorker {
 		d.replacePods(ctx)
 		return
@@ -235,9 +237,9 @@ func (d *disruption) replacePods(ctx workflow.Context) {
 }
 
 // createChaosPods creates the chaos pods of the added shards, several at once.
-func (d *disruption) createChaosPods(ctx workflow.Context, chosen activities.Selection) {
+func (d *disruption) createChaosPods(ctx workflow.Context, chosen targets.Selection) {
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
-		shard := activities.CreateInput{Shard: activities.Shard{Disruption: d.ref, Number: number}, Version: chosen.VersionOf(number), Run: chosen.Run, Operated: d.operates()}
+		shard := activities.CreateInput{Shard: chaospod.Shard{Disruption: d.ref, Number: number}, Version: chosen.VersionOf(number), Run: chosen.Run, Operated: d.operates()}
 		var created activities.CreateResult
 		if err := d.executeCreation(ctx, shard, &created); err != nil {
 			d.fail(ctx, err)

@@ -19,6 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -31,7 +34,7 @@ type world struct {
 	plan  activities.Plan
 	calls []string
 	// selections answer each SelectTargets, the last one for good.
-	selections []activities.Selection
+	selections []targets.Selection
 	// cleans answer each final CleanChaosPods, the last one for good.
 	cleans []activities.CleanResult
 	// endedCleans answer each CleanChaosPods while the disruption lasts.
@@ -45,9 +48,9 @@ type world struct {
 	cleaned []int
 	// retried are the inputs of cleaners, sweep by sweep.
 	retried [][]string
-	reports []activities.Report
+	reports []status.Report
 	// reporting is called while a report is written.
-	reporting func(activities.Report)
+	reporting func(status.Report)
 	left      []int
 	// found is what a search of nodes finds.
 	found []string
@@ -67,7 +70,7 @@ type world struct {
 	unproven, looks int
 	// wasInjected is whether status has the time at which all targets were injected.
 	wasInjected bool
-	finished    activities.FinishInput
+	finished    status.FinishInput
 	finishedAt  time.Time
 	// unreachableUntil is when CleanChaosPods reaches the API server again, unreached how
 	// often it did not.
@@ -101,14 +104,14 @@ func newWorld(t *testing.T) *world {
 	w.env.SetTestTimeout(time.Minute)
 	w.env.SetWorkerOptions(patientWorker())
 	w.plan = activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: start, ExpireAt: start.Add(time.Hour), SpecHash: "h"}
-	w.selections = []activities.Selection{{Desired: 2, Selected: 2, Matching: 5, Added: []int{0}}, {Desired: 2, Selected: 2, Matching: 5}}
+	w.selections = []targets.Selection{{Desired: 2, Selected: 2, Matching: 5, Added: []int{0}}, {Desired: 2, Selected: 2, Matching: 5}}
 	w.env.RegisterActivity(&activities.Activities{})
 	w.env.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 	on := func(activity any, answer any, args int) {
 		w.env.OnActivity(activity, anything(args)...).Return(answer)
 	}
-	on(a.Prepare, func(context.Context, activities.Ref) (activities.Plan, error) { return w.plan, w.did("prepare") }, 2)
-	on(a.SelectTargets, func(_ context.Context, in activities.SelectInput) (activities.Selection, error) {
+	on(a.Prepare, func(context.Context, v1beta1.DisruptionRef) (activities.Plan, error) { return w.plan, w.did("prepare") }, 2)
+	on(a.SelectTargets, func(_ context.Context, in activities.SelectInput) (targets.Selection, error) {
 		w.chosenBy = append(w.chosenBy, in)
 		return next(&w.selections), w.did("select")
 	}, 2)
@@ -137,26 +140,26 @@ func newWorld(t *testing.T) *world {
 			w.watches = append(w.watches, in)
 			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: w.unproven, Run: w.watchedRun}, nil
 		})
-	on(a.AwaitEffects, func(context.Context, activities.Ref) (activities.EffectProgress, error) {
+	on(a.AwaitEffects, func(context.Context, v1beta1.DisruptionRef) (activities.EffectProgress, error) {
 		if w.looks--; w.looks > 0 {
 			return activities.EffectProgress{}, temporal.NewApplicationErrorWithOptions("nothing matched yet", "NotProven",
 				temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Second})
 		}
 		return activities.EffectProgress{}, w.did("effects")
 	}, 2)
-	on(a.ReportPhase, func(_ context.Context, r activities.Report) error {
+	on(a.ReportPhase, func(_ context.Context, r status.Report) error {
 		w.reports = append(w.reports, r)
 		if w.reporting != nil {
 			w.reporting(r)
 		}
 		return nil
 	}, 2)
-	on(a.WarnSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
-	on(a.FollowServices, func(context.Context, activities.Ref) error { return w.did("follow services") }, 2)
+	on(a.WarnSpecChanged, func(context.Context, v1beta1.DisruptionRef) error { return w.did("spec changed") }, 2)
+	on(a.FollowServices, func(context.Context, v1beta1.DisruptionRef) error { return w.did("follow services") }, 2)
 	on(a.OperateTargets, func(_ context.Context, in activities.OperateInput) (activities.OperateResult, error) {
 		return next(&w.operations), w.did(fmt.Sprintf("operate %v over %v", in.Shards, in.Over))
 	}, 2)
-	on(a.ReplacePods, func(context.Context, activities.Ref) (activities.ReplaceResult, error) {
+	on(a.ReplacePods, func(context.Context, v1beta1.DisruptionRef) (activities.ReplaceResult, error) {
 		return activities.ReplaceResult{Replaced: 1, Total: 1}, w.did("replace")
 	}, 2)
 	on(a.EndOperations, func(_ context.Context, in activities.EndOperationsInput) (activities.EndOperationsResult, error) {
@@ -171,8 +174,8 @@ func newWorld(t *testing.T) *world {
 	on(a.VerifyNodes, func(_ context.Context, in activities.VerifyInput) (activities.VerifyResult, error) {
 		return activities.VerifyResult{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)
-	on(a.WasInjected, func(context.Context, activities.Ref) (bool, error) { return w.wasInjected, nil }, 2)
-	on(a.Finish, func(_ context.Context, in activities.FinishInput) (int, error) {
+	on(a.WasInjected, func(context.Context, v1beta1.DisruptionRef) (bool, error) { return w.wasInjected, nil }, 2)
+	on(a.Finish, func(_ context.Context, in status.FinishInput) (int, error) {
 		w.finished, w.finishedAt = in, w.env.Now()
 		return next(&w.left), w.did("finish")
 	}, 2)
@@ -248,7 +251,7 @@ func (w *world) wantCleaned(t *testing.T, shards ...int) {
 	}
 }
 
-var failedPod = activities.LeftPod{Pod: "chaos-1", UID: "uid-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Failed, Why: "qdisc busy"}
+var failedPod = chaospod.LeftPod{Pod: "chaos-1", UID: "uid-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: chaospod.Failed, Why: "qdisc busy"}
 
 func TestDisruption(t *testing.T) {
 	t.Run("it expires: everything is taken off and let go", func(t *testing.T) {
@@ -294,7 +297,7 @@ func TestDisruption(t *testing.T) {
 	})
 	t.Run("it is deleted while chaos pods are made for many: every shard is cleaned", func(t *testing.T) {
 		w := newWorld(t)
-		w.selections = []activities.Selection{{Selected: 400, Added: []int{0, 1}}}
+		w.selections = []targets.Selection{{Selected: 400, Added: []int{0, 1}}}
 		w.creating, w.injecting = time.Minute, 2*time.Hour
 		w.after(30*time.Second, w.end)
 		if result := w.run(t); result.Ending != "deleted" {
@@ -374,7 +377,7 @@ func TestDisruption(t *testing.T) {
 func TestTargetsComeAndGo(t *testing.T) {
 	t.Run("a chaos pod ended: it is let go and another target is taken", func(t *testing.T) {
 		w := newWorld(t)
-		w.selections = []activities.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
+		w.selections = []targets.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.run(t)
 		// rules 36, 37
@@ -410,7 +413,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 	t.Run("no target at first, one later: it is taken then", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static = true
-		w.selections = []activities.Selection{{}, {Selected: 1, Added: []int{0}}}
+		w.selections = []targets.Selection{{}, {Selected: 1, Added: []int{0}}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 1}) })
 		w.run(t)
 		w.want(t, "prepare", "select", "select", "create", "clean", "finish")
@@ -477,7 +480,7 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.plan.Static, w.slow = true, 30*time.Second
-			w.selections = []activities.Selection{{Selected: 2, Added: []int{0, 1}}}
+			w.selections = []targets.Selection{{Selected: 2, Added: []int{0, 1}}}
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 			if c.second.Hash != "" {
 				w.after(time.Minute+10*time.Second, func() { w.observe(c.second) })
@@ -489,7 +492,7 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 	t.Run("one more ended in a shard that nobody has named before", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static, w.slow = true, 30*time.Second
-		w.selections = []activities.Selection{{Selected: 3, Added: []int{0, 1, 2}}}
+		w.selections = []targets.Selection{{Selected: 3, Added: []int{0, 1, 2}}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1, Shards: []int{1}}) })
 		w.after(time.Minute+10*time.Second, func() { w.observe(contract.Observation{Hash: "2", Ended: 2, Shards: []int{1, 2}}) })
 		w.run(t)
@@ -498,11 +501,11 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 	t.Run("a cleaner has just failed in a shard that is cleaned again", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static, w.slow = true, 30*time.Second
-		w.selections = []activities.Selection{{Selected: 2, Added: []int{0, 1}}}
+		w.selections = []targets.Selection{{Selected: 2, Added: []int{0, 1}}}
 		pods := func(why string) activities.CleanResult {
 			pod := failedPod
 			pod.Why = why
-			return activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{pod}}
+			return activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{pod}}
 		}
 		w.endedCleans = []activities.CleanResult{pods("the cleaner failed too"), pods("the injector failed"), {}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
@@ -537,7 +540,7 @@ func (w *world) wantEndedCleaned(t *testing.T, want ...int) {
 // N4: only the shards that an observation names are cleaned, unless something is left in
 // any shard, or the observation names none.
 func TestOnlyNamedShardsAreCleaned(t *testing.T) {
-	stuck := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+	stuck := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 	for name, c := range map[string]struct {
 		shards []int
 		left   []activities.CleanResult
@@ -552,7 +555,7 @@ func TestOnlyNamedShardsAreCleaned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.plan.Static = true
-			w.selections = []activities.Selection{{Selected: 3, Added: []int{0, 1, 2}}}
+			w.selections = []targets.Selection{{Selected: 3, Added: []int{0, 1, 2}}}
 			w.endedCleans = c.left
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1, Shards: c.shards}) })
 			w.run(t)
@@ -563,7 +566,7 @@ func TestOnlyNamedShardsAreCleaned(t *testing.T) {
 }
 
 func TestStuck(t *testing.T) {
-	stuck := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+	stuck := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 	resume := func(w *world, r contract.Resume) *answer {
 		got := &answer{}
 		w.env.UpdateWorkflow(contract.UpdateResume, "", got, r)
@@ -646,8 +649,8 @@ func TestStuck(t *testing.T) {
 		w := newWorld(t)
 		failed, plain := failedPod, failedPod
 		failed.Why = "the cleaner failed too: qdisc busy"
-		report := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failed}}
-		w.cleans = []activities.CleanResult{report, report, report, {Remaining: 1, Left: []activities.LeftPod{plain}}, {}}
+		report := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failed}}
+		w.cleans = []activities.CleanResult{report, report, report, {Remaining: 1, Left: []chaospod.LeftPod{plain}}, {}}
 		// A restarted bridge sends its observation again.
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
 		w.run(t)
@@ -686,7 +689,7 @@ func TestStuck(t *testing.T) {
 	t.Run("a person removed the finalizer while it was told that it is stuck: it goes on at once", func(t *testing.T) {
 		w := newWorld(t)
 		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
-		w.reporting = func(r activities.Report) {
+		w.reporting = func(r status.Report) {
 			if r.Phase == v1beta1.PhaseStuck {
 				w.observe(contract.Observation{Hash: "2"})
 			}
@@ -794,7 +797,7 @@ func TestStuck(t *testing.T) {
 		later := failedPod
 		later.Pod, later.UID, later.Kind = "chaos-2", "uid-2", v1beta1.KindDiskPressure
 		w.cleaning = time.Minute
-		w.cleans = []activities.CleanResult{stuck, stuck, {Remaining: 2, Left: []activities.LeftPod{failedPod, later}}, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, {Remaining: 2, Left: []chaospod.LeftPod{failedPod, later}}, {}}
 		w.after(time.Hour+90*time.Second, func() {
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
 		})
@@ -814,12 +817,12 @@ func TestStuck(t *testing.T) {
 		for i := range 5 {
 			other := failedPod
 			other.Pod, other.UID, other.Target = fmt.Sprint("chaos-x", i), types.UID(fmt.Sprint("uid-x", i)), "web-2"
-			all = append(all, activities.CleanResult{Remaining: 2, Left: []activities.LeftPod{failedPod, other}})
+			all = append(all, activities.CleanResult{Remaining: 2, Left: []chaospod.LeftPod{failedPod, other}})
 		}
 		w.cleans = append(all, activities.CleanResult{})
 		w.run(t)
-		reported := slices.ContainsFunc(w.reports, func(r activities.Report) bool {
-			return r.Phase == v1beta1.PhaseStuck && slices.ContainsFunc(r.Left, func(l activities.LeftPod) bool { return l.Pod == failedPod.Pod && l.Tries == cleanerTries })
+		reported := slices.ContainsFunc(w.reports, func(r status.Report) bool {
+			return r.Phase == v1beta1.PhaseStuck && slices.ContainsFunc(r.Left, func(l chaospod.LeftPod) bool { return l.Pod == failedPod.Pod && l.Tries == cleanerTries })
 		})
 		if !reported {
 			t.Errorf("reports = %+v, want it told after %d tries", w.reports, cleanerTries)
@@ -843,8 +846,8 @@ func TestStuck(t *testing.T) {
 	t.Run("a chaos pod that does not end is waited for in rounds", func(t *testing.T) {
 		w := newWorld(t)
 		waiting := failedPod
-		waiting.Outcome = activities.Waiting
-		w.cleans = []activities.CleanResult{{Remaining: 1, Left: []activities.LeftPod{waiting}}, {}}
+		waiting.Outcome = chaospod.Waiting
+		w.cleans = []activities.CleanResult{{Remaining: 1, Left: []chaospod.LeftPod{waiting}}, {}}
 		w.run(t)
 		for _, r := range w.reports {
 			if r.Phase == v1beta1.PhaseStuck {

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -176,7 +176,7 @@ func (d *disruption) applyResumes(ctx workflow.Context) {
 }
 
 // checkResume returns an error about a wrong resume, for the dialog it came from.
-func checkResume(left []activities.LeftPod, r contract.Resume) error {
+func checkResume(left []chaospod.LeftPod, r contract.Resume) error {
 	if r.Action != contract.ActionRetry && r.Action != contract.ActionRelease {
 		return fmt.Errorf(`action must be "retry" or "release", got %q`, r.Action)
 	}
@@ -194,7 +194,7 @@ func checkResume(left []activities.LeftPod, r contract.Resume) error {
 	return nil
 }
 
-func count(left []activities.LeftPod, targets []string) (n int) {
+func count(left []chaospod.LeftPod, targets []string) (n int) {
 	for _, pod := range left {
 		if slices.Contains(targets, pod.Target) {
 			n++
@@ -204,7 +204,7 @@ func count(left []activities.LeftPod, targets []string) (n int) {
 }
 
 // names lists targets for a person: the given ones, or all that are left.
-func names(left []activities.LeftPod, targets []string) string {
+func names(left []chaospod.LeftPod, targets []string) string {
 	if len(targets) == 0 {
 		targets = targetsOf(left)
 	}
@@ -212,7 +212,7 @@ func names(left []activities.LeftPod, targets []string) string {
 }
 
 // podsOf are the chaos pods of these targets, by UID.
-func podsOf(left []activities.LeftPod, targets []string) (ids []string) {
+func podsOf(left []chaospod.LeftPod, targets []string) (ids []string) {
 	for _, pod := range left {
 		if slices.Contains(targets, pod.Target) {
 			ids = append(ids, pod.ID())
@@ -222,7 +222,7 @@ func podsOf(left []activities.LeftPod, targets []string) (ids []string) {
 }
 
 // targetsOf names the targets of chaos pods, each once.
-func targetsOf(left []activities.LeftPod) (targets []string) {
+func targetsOf(left []chaospod.LeftPod) (targets []string) {
 	for _, pod := range left {
 		if !slices.Contains(targets, pod.Target) {
 			targets = append(targets, pod.Target)

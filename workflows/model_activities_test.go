@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -44,9 +47,9 @@ func (c *cluster) prepareOnce(a *attempt) activities.Plan {
 	return c.plan()
 }
 
-func (c *cluster) choose(a *attempt, in activities.SelectInput) activities.Selection {
+func (c *cluster) choose(a *attempt, in activities.SelectInput) targets.Selection {
 	var free []claimed
-	s, known := activities.Selection{}, map[string]bool{}
+	s, known := targets.Selection{}, map[string]bool{}
 	for _, shard := range c.shards {
 		for _, t := range shard {
 			known[t.name] = true
@@ -181,7 +184,7 @@ type cleaningAttempt struct {
 
 func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.CleanResult {
 	k := &cleaningAttempt{a, in, map[string]bool{}, map[string]bool{}, nil}
-	if in.ResultLost || in.Shard.Number == activities.AllShards || a.n > 1 {
+	if in.ResultLost || in.Shard.Number == chaospod.AllShards || a.n > 1 {
 		for number, shard := range c.shards {
 			for _, t := range shard {
 				k.unproved[t.node] = k.unproved[t.node] || k.has(number)
@@ -193,7 +196,7 @@ func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.CleanRe
 	}
 	for until := c.now().Add(in.Patience); ; a.wait(5 * time.Second) {
 		left := k.round()
-		waits := slices.ContainsFunc(left, func(l activities.LeftPod) bool { return l.Outcome == activities.Waiting })
+		waits := slices.ContainsFunc(left, func(l chaospod.LeftPod) bool { return l.Outcome == chaospod.Waiting })
 		if !waits || !c.now().Before(until) {
 			return k.result(left)
 		}
@@ -201,17 +204,17 @@ func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.CleanRe
 }
 
 func (k *cleaningAttempt) has(shard int) bool {
-	return k.in.Shard.Number == activities.AllShards || k.in.Shard.Number == shard
+	return k.in.Shard.Number == chaospod.AllShards || k.in.Shard.Number == shard
 }
 
-func (k *cleaningAttempt) result(left []activities.LeftPod) activities.CleanResult {
-	slices.SortStableFunc(left, func(a, b activities.LeftPod) int {
-		rank := map[activities.Outcome]int{activities.Failed: 0, activities.Waiting: 1}
+func (k *cleaningAttempt) result(left []chaospod.LeftPod) activities.CleanResult {
+	slices.SortStableFunc(left, func(a, b chaospod.LeftPod) int {
+		rank := map[chaospod.Outcome]int{chaospod.Failed: 0, chaospod.Waiting: 1}
 		return rank[a.Outcome] - rank[b.Outcome]
 	})
 	maps.DeleteFunc(k.unproved, func(_ string, doubt bool) bool { return !doubt })
 	cleaned := activities.CleanResult{Remaining: len(left), Left: left, UnverifiedNodes: slices.Sorted(maps.Keys(k.unproved))}
-	if number := k.in.Shard.Number; k.in.OnlyEnded && number != activities.AllShards && number < len(k.c.shards) {
+	if number := k.in.Shard.Number; k.in.OnlyEnded && number != chaospod.AllShards && number < len(k.c.shards) {
 		for _, l := range left {
 			k.held[l.Target] = true
 		}
@@ -239,7 +242,7 @@ func (k *cleaningAttempt) result(left []activities.LeftPod) activities.CleanResu
 	return cleaned
 }
 
-func (k *cleaningAttempt) round() (left []activities.LeftPod) {
+func (k *cleaningAttempt) round() (left []chaospod.LeftPod) {
 	k.held = map[string]bool{}
 	for _, pod := range k.c.sorted() {
 		if !k.has(pod.shard) {
@@ -249,44 +252,44 @@ func (k *cleaningAttempt) round() (left []activities.LeftPod) {
 			k.held[pod.target.name] = true
 			continue
 		}
-		if outcome, why := k.settle(pod); outcome != activities.Clean {
-			left = append(left, activities.LeftPod{Pod: pod.name, Node: pod.target.node, Target: pod.target.name, Outcome: outcome, Why: why})
+		if outcome, why := k.settle(pod); outcome != chaospod.Clean {
+			left = append(left, chaospod.LeftPod{Pod: pod.name, Node: pod.target.node, Target: pod.target.name, Outcome: outcome, Why: why})
 		}
 	}
 	return left
 }
 
 // settle follows activities.settle.
-func (k *cleaningAttempt) settle(pod *chaosPod) (activities.Outcome, string) {
+func (k *cleaningAttempt) settle(pod *chaosPod) (chaospod.Outcome, string) {
 	if pod.deletedAt.IsZero() && !pod.ended {
 		k.write("delete "+pod.name, func(bool) {
 			if k.c.pods[pod.name] == pod && pod.deletedAt.IsZero() {
 				pod.deletedAt = k.c.now()
 			}
 		})
-		return activities.Waiting, "it is being deleted"
+		return chaospod.Waiting, "it is being deleted"
 	}
 	outcome := judged(pod)
 	released := k.in.ReleaseUntil != nil && !pod.failedAt().After(*k.in.ReleaseUntil) || slices.Contains(k.in.Release, pod.name)
 	deletedFor := k.c.now().Sub(pod.deletedAt)
 	overdue := !pod.deletedAt.IsZero() && deletedFor > graceOfChaosPods()
 	switch {
-	case released && (outcome == activities.Failed || outcome == activities.Waiting && overdue):
+	case released && (outcome == chaospod.Failed || outcome == chaospod.Waiting && overdue):
 		k.unproved[pod.target.node] = true
 		if !k.c.released[pod.name] {
 			k.c.violated("%s is let go of for a person, and nobody who saw it has released it", pod.name)
 		}
 		k.write("force "+pod.name, func(bool) { k.c.force(pod) })
-		return activities.Waiting, "a person released it"
-	case outcome == activities.Failed:
+		return chaospod.Waiting, "a person released it"
+	case outcome == chaospod.Failed:
 		return k.cleanAgain(pod)
-	case outcome == activities.Waiting && !pod.started && deletedFor > activities.StartPatience:
+	case outcome == chaospod.Waiting && !pod.started && deletedFor > activities.StartPatience:
 		k.unproved[pod.target.node] = true
 		if pod.finalizer {
 			k.write("take the finalizer off "+pod.name, func(bool) { pod.finalizer = false; k.c.kubelet(pod) })
 		}
 		return outcome, "the kubelet removes it"
-	case outcome == activities.Waiting:
+	case outcome == chaospod.Waiting:
 		return outcome, "it still runs"
 	}
 	if pod.exit != neverStarted && pod.exit != cleanAndSearched {
@@ -294,31 +297,31 @@ func (k *cleaningAttempt) settle(pod *chaosPod) (activities.Outcome, string) {
 	}
 	k.write("let go of "+pod.name, func(bool) { k.c.force(pod) })
 	if k.c.pods[pod.name] == pod {
-		return activities.Waiting, "the kubelet removes it"
+		return chaospod.Waiting, "the kubelet removes it"
 	}
-	return activities.Clean, ""
+	return chaospod.Clean, ""
 }
 
 // judged follows activities.judge.
-func judged(pod *chaosPod) activities.Outcome {
+func judged(pod *chaosPod) chaospod.Outcome {
 	switch {
 	case pod.ended && pod.exit <= cleanByItsWord:
-		return activities.Clean
+		return chaospod.Clean
 	case !pod.ended:
-		return activities.Waiting
+		return chaospod.Waiting
 	case pod.target.gone:
-		return activities.Clean
+		return chaospod.Clean
 	}
-	return activities.Failed
+	return chaospod.Failed
 }
 
 // cleanAgain follows activities.cleanAgain.
-func (k *cleaningAttempt) cleanAgain(pod *chaosPod) (activities.Outcome, string) {
+func (k *cleaningAttempt) cleanAgain(pod *chaosPod) (chaospod.Outcome, string) {
 	const reason = "the journal cannot be read"
 	wanted := slices.Contains(k.in.Retry, pod.target.name) || slices.Contains(k.in.Retry, "*") && !slices.Contains(k.in.Exhausted, pod.name)
 	switch {
 	case !wanted || k.tried[pod.name]:
-		return activities.Failed, reason
+		return chaospod.Failed, reason
 	case pod.cleaner.IsZero():
 		k.write("create the cleaner of "+pod.name, func(bool) { pod.cleaner = k.c.now() })
 	case k.c.now().Sub(pod.cleaner) < 3*time.Second:
@@ -326,9 +329,9 @@ func (k *cleaningAttempt) cleanAgain(pod *chaosPod) (activities.Outcome, string)
 		k.write("let go of "+pod.name+" and its cleaner", func(bool) { k.c.force(pod) })
 	default:
 		k.tried[pod.name], pod.cleaner = true, time.Time{}
-		return activities.Failed, reason
+		return chaospod.Failed, reason
 	}
-	return activities.Waiting, "a cleaner works on the node"
+	return chaospod.Waiting, "a cleaner works on the node"
 }
 
 // force removes a chaos pod.
@@ -366,7 +369,7 @@ func (c *cluster) sweepNodes() {
 	}
 }
 
-func (c *cluster) report(a *attempt, r activities.Report) error {
+func (c *cluster) report(a *attempt, r status.Report) error {
 	a.write("show in status: "+string(r.Phase), func(bool) {
 		if c.status.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {
 			c.status = r
@@ -375,7 +378,7 @@ func (c *cluster) report(a *attempt, r activities.Report) error {
 	return nil
 }
 
-func (c *cluster) finish(a *attempt, e activities.FinishInput) int {
+func (c *cluster) finish(a *attempt, e status.FinishInput) int {
 	if len(c.pods) > 0 {
 		return len(c.pods)
 	}
@@ -383,7 +386,7 @@ func (c *cluster) finish(a *attempt, e activities.FinishInput) int {
 		return left
 	}
 	a.write("the last status", func(late bool) {
-		c.status, c.verified = activities.Report{Phase: v1beta1.PhaseFinished, Ending: e.Ending}, len(e.NotVerified) == 0
+		c.status, c.verified = status.Report{Phase: v1beta1.PhaseFinished, Ending: e.Ending}, len(e.NotVerified) == 0
 		if c.cleanedAt.IsZero() {
 			c.cleanedAt = c.now()
 		}

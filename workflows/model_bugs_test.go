@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/status"
 )
 
 // bug is a mistake that the workflow could have. It is planted between the workflow and
@@ -59,7 +60,7 @@ var bugs = []*bug{
 		scenario: "injectors fail", fault: "people release what is stuck",
 		want: "nobody is told that it is stuck",
 		in: func(in any) any {
-			if r, ok := in.(activities.Report); ok {
+			if r, ok := in.(status.Report); ok {
 				r.Left = nil
 				return r
 			}

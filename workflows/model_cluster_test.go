@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -159,7 +160,7 @@ type cluster struct {
 
 	// The Disruption's object.
 	there, deleting, finalizer bool
-	status                     activities.Report
+	status                     status.Report
 	verified                   bool
 	// cleanedAt is when the last status was first written.
 	cleanedAt time.Time

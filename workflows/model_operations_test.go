@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -158,7 +159,7 @@ func (c *cluster) endOperations(a *attempt, in activities.EndOperationsInput) (e
 }
 
 // operationsLeft follows activities.operationsLeft.
-func (c *cluster) operationsLeft(e activities.FinishInput) (left int) {
+func (c *cluster) operationsLeft(e status.FinishInput) (left int) {
 	for _, t := range c.targets {
 		if e.Operated && !t.gone && t.operation.isBegun() && !t.operation.ending {
 			left++

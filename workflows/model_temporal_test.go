@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
 )
@@ -276,7 +277,7 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 	case "EndOperations":
 		return c.endOperations(a, arg.(activities.EndOperationsInput)), nil
 	case "ReportPhase":
-		return nil, c.report(a, arg.(activities.Report))
+		return nil, c.report(a, arg.(status.Report))
 	case "AskProbes":
 		return c.askProbes(a, arg.(activities.AskProbesInput)), nil
 	case "WarnSpecChanged", "ReportSteadyState":
@@ -285,7 +286,7 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 	case "WasInjected":
 		return false, nil
 	case "Finish":
-		return c.finish(a, arg.(activities.FinishInput)), nil
+		return c.finish(a, arg.(status.FinishInput)), nil
 	}
 	return nil, fmt.Errorf("the model knows no activity %s", name)
 }

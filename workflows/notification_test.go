@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -115,8 +116,8 @@ func TestNotificationsOfADisruption(t *testing.T) {
 		{"it is stuck, twice", func(w *world) {
 			other := failedPod
 			other.Pod = "chaos-2"
-			w.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 1, Left: []activities.LeftPod{other}},
-				{Remaining: 1, Left: []activities.LeftPod{other}}, {Remaining: 1, Left: []activities.LeftPod{other}}, {}}
+			w.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 1, Left: []chaospod.LeftPod{other}},
+				{Remaining: 1, Left: []chaospod.LeftPod{other}}, {Remaining: 1, Left: []chaospod.LeftPod{other}}, {}}
 			w.after(2*time.Hour, func() {
 				w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: contract.ActionRelease, By: "ann", Reason: "scrap"})
 			})

@@ -7,6 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -66,7 +68,7 @@ func (d *disruption) operate(ctx workflow.Context) {
 		d.Targets -= done.Lost
 		d.watchInjection(ctx, nil) // of the targets that are left
 	}
-	d.createChaosPods(ctx, activities.Selection{Added: done.Given})
+	d.createChaosPods(ctx, targets.Selection{Added: done.Given})
 }
 
 // askDelay is how long to wait for the driver at most: until a shard's time is over, or
@@ -140,7 +142,7 @@ func (d *disruption) showReturn(ctx workflow.Context) {
 		return
 	}
 	d.Operations.Shown = true
-	d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
+	d.report(ctx, status.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
 }
 
 // holdDelay is how long the disruption waits for a change at most. It ends at the next

@@ -8,13 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // rule L2
 func TestPlacesAreKept(t *testing.T) {
-	kept := activities.Selection{Desired: 2, Selected: 1, Matching: 2, Added: []int{0}, Kept: 1}
+	kept := targets.Selection{Desired: 2, Selected: 1, Matching: 2, Added: []int{0}, Kept: 1}
 	keeps := func(t *testing.T) *world {
 		w := newWorld(t)
 		until := w.plan.CreateAt.Add(5 * time.Minute)
@@ -23,7 +25,7 @@ func TestPlacesAreKept(t *testing.T) {
 	}
 	t.Run("the pod is free: it is taken, though targeting is static", func(t *testing.T) {
 		w := keeps(t)
-		w.selections = []activities.Selection{kept, {Desired: 2, Selected: 2, Added: []int{1}}}
+		w.selections = []targets.Selection{kept, {Desired: 2, Selected: 2, Added: []int{1}}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 2}) })
 		w.after(2*time.Minute, func() { w.observe(contract.Observation{Hash: "2", Candidates: 3}) })
 		w.run(t)
@@ -32,7 +34,7 @@ func TestPlacesAreKept(t *testing.T) {
 	t.Run("the time is over: targets are chosen once more, and not again", func(t *testing.T) {
 		w := keeps(t)
 		var at []time.Time
-		w.selections = []activities.Selection{kept, {Desired: 2, Selected: 1}}
+		w.selections = []targets.Selection{kept, {Desired: 2, Selected: 1}}
 		w.after(4*time.Minute+59*time.Second, func() { at = append(at, time.Time{}); w.want(t, "prepare", "select", "create") })
 		w.after(5*time.Minute+10*time.Second, func() {
 			at = append(at, time.Time{})
@@ -48,7 +50,7 @@ func TestPlacesAreKept(t *testing.T) {
 		w := keeps(t)
 		still := kept
 		still.Added = nil
-		w.selections = []activities.Selection{kept, still, still, {Desired: 2, Selected: 1}}
+		w.selections = []targets.Selection{kept, still, still, {Desired: 2, Selected: 1}}
 		w.run(t)
 		w.want(t, "prepare", "select", "create", "clean ended", "select", "clean ended", "select", "clean ended", "select", "clean", "finish")
 	})
@@ -59,7 +61,7 @@ func TestPlacesAreKept(t *testing.T) {
 func TestTargetsThatFailedAreTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	next := w.plan.CreateAt.Add(30 * time.Second)
-	w.selections = []activities.Selection{
+	w.selections = []targets.Selection{
 		{Desired: 1, Selected: 1, Matching: 1, Added: []int{0}},
 		{Desired: 1, Matching: 1, RetryAt: &next},
 		{Desired: 1, Selected: 1, Matching: 1, Added: []int{1}},
@@ -76,9 +78,9 @@ func TestTargetsThatFailedAreTriedAgain(t *testing.T) {
 // N4: targets that are chosen later get places in known shards, whatever carries the
 // disruption out. A shard whose targets are waited for gets none.
 func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
-	first := activities.Selection{Desired: 2, Selected: 1, Matching: 1, Added: []int{0}, Shards: 1}
-	later := activities.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{1}, Shards: 2, Run: 1}
-	filled := activities.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 2, Run: 2}
+	first := targets.Selection{Desired: 2, Selected: 1, Matching: 1, Added: []int{0}, Shards: 1}
+	later := targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{1}, Shards: 2, Run: 1}
+	filled := targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 2, Run: 2}
 	for name, c := range map[string]struct {
 		prepare func(w *world)
 		closed  [][]int
@@ -92,7 +94,7 @@ func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			c.prepare(w)
-			w.selections = []activities.Selection{first, later, filled}
+			w.selections = []targets.Selection{first, later, filled}
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 1}) })
 			w.after(2*time.Minute, func() { w.observe(contract.Observation{Hash: "2", Candidates: 2}) })
 			w.after(3*time.Minute, w.end)
@@ -176,7 +178,7 @@ func TestOperationsOnTargets(t *testing.T) {
 	})
 	t.Run("one chaos pod is stuck: what is clean is given back, and the rest when it is", func(t *testing.T) {
 		w := operates(t, given)
-		hangs := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+		hangs := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 		w.cleans = []activities.CleanResult{hangs, hangs, hangs, {}}
 		w.run(t)
 		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "clean", "give back", "clean", "give back", "clean", "give back", "finish")

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -37,15 +38,15 @@ const (
 )
 
 // hanging is a chaos pod that does not end: stuck after the first wait.
-var hanging = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
-	Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Waiting, Why: "the chaos pod is still running",
+var hanging = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{{
+	Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: chaospod.Waiting, Why: "the chaos pod is still running",
 }}}
 
 // walks are paths of a disruption that real clusters seldom take: each ends, and its
 // history is one of test/histories.
 var walks = map[string]func(s *stage){
 	"several-shards": func(s *stage) {
-		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
+		s.selections = []targets.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
 		s.beginAndEnd()
 	},
 	"local-activities-failed": func(s *stage) {
@@ -53,14 +54,14 @@ var walks = map[string]func(s *stage){
 		s.beginAndEnd()
 	},
 	"activities-retried": func(s *stage) {
-		s.selections = []activities.Selection{{Desired: 30, Selected: 30, Added: []int{0}}, {Selected: 30}}
+		s.selections = []targets.Selection{{Desired: 30, Selected: 30, Added: []int{0}}, {Selected: 30}}
 		s.fails = failures("CreateChaosPods", 2, "CleanChaosPods", 1)
 		s.beginAndHold()
 		s.eventually("the third attempt creates", func() bool { return s.fails["CreateChaosPods"].Load() < 0 })
 		s.end()
 	},
 	"activity-failed": func(s *stage) {
-		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
+		s.selections = []targets.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
 		s.broken = "CreateChaosPods"
 		s.begin()
 		s.result()
@@ -71,7 +72,7 @@ var walks = map[string]func(s *stage){
 		s.result()
 	},
 	"cancelled-while-creating": func(s *stage) {
-		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
+		s.selections = []targets.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
 		s.creating = make(chan struct{}) // until a worker learns of the cancellation
 		s.begin()
 		s.enters(v1beta1.PhaseInjecting)
@@ -111,7 +112,7 @@ var walks = map[string]func(s *stage){
 	},
 	"target-replaced": func(s *stage) {
 		s.plan.Static = false
-		s.selections = []activities.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
+		s.selections = []targets.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
 		s.endedCleans = []activities.CleanResult{{Lost: 1}, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", TargetsLost: 1})
@@ -129,7 +130,7 @@ var walks = map[string]func(s *stage){
 	},
 	"ended-while-a-shard-waits": func(s *stage) {
 		s.plan.Static, s.oneWaits = true, true
-		s.selections = []activities.Selection{{Desired: 250, Selected: 250, Added: []int{0, 1}}}
+		s.selections = []targets.Selection{{Desired: 250, Selected: 250, Added: []int{0, 1}}}
 		s.beginAndHold()
 		let := s.hold()
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
@@ -141,7 +142,7 @@ var walks = map[string]func(s *stage){
 	},
 	"another-shard-named": func(s *stage) {
 		s.plan.Static, s.oneWaits = true, true
-		s.selections = []activities.Selection{{Desired: 250, Selected: 250, Added: []int{0, 1}}}
+		s.selections = []targets.Selection{{Desired: 250, Selected: 250, Added: []int{0, 1}}}
 		s.beginAndHold()
 		let := s.hold()
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1, Shards: []int{0}})
@@ -159,7 +160,7 @@ var walks = map[string]func(s *stage){
 		s.end()
 	},
 	"creation-timed-out": func(s *stage) {
-		s.selections = []activities.Selection{{Desired: 30, Selected: 30, Added: []int{0}}, {Selected: 30}}
+		s.selections = []targets.Selection{{Desired: 30, Selected: 30, Added: []int{0}}, {Selected: 30}}
 		s.silent.Store(true)
 		s.creating = make(chan struct{})
 		s.Cleanup(func() { close(s.creating) })
@@ -169,7 +170,7 @@ var walks = map[string]func(s *stage){
 		s.result()
 	},
 	"no-target-at-first": func(s *stage) {
-		s.selections = []activities.Selection{{}, {Selected: 2, Added: []int{0}}, {Selected: 2}}
+		s.selections = []targets.Selection{{}, {Selected: 2, Added: []int{0}}, {Selected: 2}}
 		s.begin()
 		s.enters(v1beta1.PhaseSelecting)
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Candidates: 2})

@@ -23,8 +23,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -48,9 +51,9 @@ type stage struct {
 	plan activities.Plan
 	// selections answer SelectTargets, the last for good; created answers
 	// CreateChaosPods, replaced ReplacePods.
-	selections []activities.Selection
+	selections []targets.Selection
 	// choose answers SelectTargets instead, if it is set.
-	choose   func(activities.SelectInput) activities.Selection
+	choose   func(activities.SelectInput) targets.Selection
 	created  activities.CreateResult
 	replaced activities.ReplaceResult
 	// endedCleans and cleans answer CleanChaosPods, while the disruption lasts and at its
@@ -113,7 +116,7 @@ func newStageOf(t *testing.T, server *temporalserver.Server, probers int) *stage
 	s := &stage{
 		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, reported: open, found: open, creating: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
 		plan:       activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
-		selections: []activities.Selection{{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 2}},
+		selections: []targets.Selection{{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 2}},
 	}
 	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
 		w := worker.New(s.temporal, queue, worker.Options{DisableWorkflowWorker: true, MaxHeartbeatThrottleInterval: beat})
@@ -158,17 +161,17 @@ func (s *stage) decide() {
 
 func (s *stage) activities() map[string]any {
 	return map[string]any{
-		"Prepare": func(ctx context.Context, _ activities.Ref) (activities.Plan, error) {
+		"Prepare": func(ctx context.Context, _ v1beta1.DisruptionRef) (activities.Plan, error) {
 			plan := s.plan
 			if s.delay > 0 {
 				plan.CreateAt = time.Now().Add(s.delay)
 			}
 			return plan, s.may(ctx, "Prepare")
 		},
-		"SelectTargets": func(ctx context.Context, in activities.SelectInput) (activities.Selection, error) {
+		"SelectTargets": func(ctx context.Context, in activities.SelectInput) (targets.Selection, error) {
 			<-s.found
 			if err := s.may(ctx, "SelectTargets"); err != nil {
-				return activities.Selection{}, err
+				return targets.Selection{}, err
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -188,7 +191,7 @@ func (s *stage) activities() map[string]any {
 			}
 			return s.created, err
 		},
-		"ReplacePods": func(ctx context.Context, _ activities.Ref) (activities.ReplaceResult, error) {
+		"ReplacePods": func(ctx context.Context, _ v1beta1.DisruptionRef) (activities.ReplaceResult, error) {
 			if err := s.may(ctx, "ReplacePods"); err != nil {
 				return activities.ReplaceResult{}, err
 			}
@@ -198,9 +201,9 @@ func (s *stage) activities() map[string]any {
 			<-s.injected
 			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: s.unproven}, nil
 		},
-		"AwaitEffects":      func(context.Context, activities.Ref) error { return nil },
-		"FollowServices":    func(context.Context, activities.Ref) error { s.followed.Add(1); return nil },
-		"ReportSteadyState": func(context.Context, activities.SteadyStateReport) error { return nil },
+		"AwaitEffects":      func(context.Context, v1beta1.DisruptionRef) error { return nil },
+		"FollowServices":    func(context.Context, v1beta1.DisruptionRef) error { s.followed.Add(1); return nil },
+		"ReportSteadyState": func(context.Context, status.SteadyStateReport) error { return nil },
 		"CleanChaosPods":    s.clean,
 		"OperateTargets": func(ctx context.Context, _ activities.OperateInput) (activities.OperateResult, error) {
 			s.mu.Lock()
@@ -213,12 +216,12 @@ func (s *stage) activities() map[string]any {
 			return next(&s.endings), s.may(ctx, "EndOperations")
 		},
 		"ReportPhase":     s.report,
-		"WarnSpecChanged": func(context.Context, activities.Ref) error { s.warned.Add(1); return nil },
+		"WarnSpecChanged": func(context.Context, v1beta1.DisruptionRef) error { s.warned.Add(1); return nil },
 		"VerifyNodes": func(context.Context, activities.VerifyInput) (activities.VerifyResult, error) {
 			return activities.VerifyResult{Left: s.leftOnNodes}, nil
 		},
-		"WasInjected": func(context.Context, activities.Ref) (bool, error) { return false, nil },
-		"Finish": func(ctx context.Context, _ activities.FinishInput) (int, error) {
+		"WasInjected": func(context.Context, v1beta1.DisruptionRef) (bool, error) { return false, nil },
+		"Finish": func(ctx context.Context, _ status.FinishInput) (int, error) {
 			if err := s.may(ctx, "Finish"); err != nil {
 				return 0, err
 			}
@@ -290,7 +293,7 @@ func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities
 	return answer, wait(ctx, gate)
 }
 
-func (s *stage) report(context.Context, activities.Report) error {
+func (s *stage) report(context.Context, status.Report) error {
 	s.mu.Lock()
 	s.reporting++
 	reported := s.reported
@@ -436,7 +439,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 	s.Helper()
 	other := failedPod
 	other.Pod = "chaos-2"
-	s.endedCleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
+	s.endedCleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []chaospod.LeftPod{failedPod, other}}}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
@@ -156,7 +157,7 @@ func decisions(resumes []v1beta1.ResumeRecord) (all []string) {
 // hints explains what a person can do. JSON has several lines because the dialog formats
 // JSON that is pasted on one line only when Submit is clicked. It loses the click when
 // that moves the button.
-func hints(left []activities.LeftPod) []string {
+func hints(left []chaospod.LeftPod) []string {
 	return []string{
 		"", "Fix the node if necessary. To retry the clean-up from the journal on the node:",
 		"*More Actions*, *Send an Update*, `resume`, and paste:", "", "```json", "{", `  "action": "retry"`, "}", "```",
@@ -219,7 +220,7 @@ func number(n int, noun string) string {
 }
 
 // nameOf names a chaos pod, and its fault if there are several: the page is narrow.
-func nameOf(pod activities.LeftPod, plan *activities.Plan) string {
+func nameOf(pod chaospod.LeftPod, plan *activities.Plan) string {
 	if plan != nil && len(plan.Kinds) == 1 {
 		return pod.Pod
 	}
@@ -230,7 +231,7 @@ func nameOf(pod activities.LeftPod, plan *activities.Plan) string {
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // releaseExample is JSON for exactly these targets; the person adds by and reason.
-func releaseExample(left []activities.LeftPod) string {
+func releaseExample(left []chaospod.LeftPod) string {
 	var targets []string
 	for _, pod := range left {
 		if len(targets) < 10 && !slices.Contains(targets, pod.Target) {

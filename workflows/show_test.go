@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // rule T2
 func TestDetailsOfAStuckDisruption(t *testing.T) {
-	left := []activities.LeftPod{
+	left := []chaospod.LeftPod{
 		{Pod: "chaos-1", Node: "n1", Target: "till-1", Kind: v1beta1.KindNetwork, Why: "exit 1\nfilter a|b"},
 		{Pod: "chaos-2", Node: "n1", Target: "till-1", Kind: v1beta1.KindCPUPressure},
 		{Pod: "chaos-3", Node: "n2", Target: "till-2", Kind: v1beta1.KindNetwork},

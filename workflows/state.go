@@ -10,6 +10,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/steadystate"
@@ -71,8 +74,8 @@ type Progress struct {
 // Cleaning is what is left to clean, and what was tried and decided about it.
 type Cleaning struct {
 	// Left are the chaos pods that failed to clean, at most 50 of Remaining.
-	Left      []activities.LeftPod `json:"left,omitempty"`
-	Remaining int                  `json:"remaining,omitempty"`
+	Left      []chaospod.LeftPod `json:"left,omitempty"`
+	Remaining int                `json:"remaining,omitempty"`
 	// LeftChanged is true when Left differs from the last report.
 	LeftChanged bool `json:"leftChanged,omitempty"`
 	// Rounds counts the reports of what is left: each has events of its own.
@@ -97,7 +100,7 @@ type Cleaning struct {
 	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
 	NotVerified     []string `json:"notVerified,omitempty"`
 	// Effects are what injectors measured before they cleaned, at most 50 of them.
-	Effects []activities.EffectAtEnd `json:"effects,omitempty"`
+	Effects []chaospod.EffectAtEnd `json:"effects,omitempty"`
 }
 
 // Operations is the progress of the operations on targets.
@@ -154,7 +157,7 @@ type disruption struct {
 	// the workflow's task.
 	fewEnded bool
 	// unreported is the first choice of targets, until AwaitInjection writes it into status.
-	unreported *activities.Selection
+	unreported *targets.Selection
 	// allShards is true when every chaos pod with our UID has to be cleaned, whether this
 	// workflow knows its shard or not.
 	allShards bool
@@ -166,7 +169,7 @@ type disruption struct {
 	// steadyWrites are the reports it still has to write. steadyReports counts the writes of
 	// this phase.
 	steadyWriting bool
-	steadyWrites  []activities.SteadyStateReport
+	steadyWrites  []status.SteadyStateReport
 	steadyReports int
 	// asker runs the probes; nil until the first phase begins.
 	asker *prober

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/steadystate"
@@ -34,7 +35,7 @@ func (d *disruption) waits() bool {
 // mayInject waits until the probes of Before succeed and those of During are asked.
 // chosen are the targets, some of which may be replaced meanwhile. false forbids the
 // injection: the disruption ends, or a new run continues.
-func (d *disruption) mayInject(ctx workflow.Context, chosen *activities.Selection) bool {
+func (d *disruption) mayInject(ctx workflow.Context, chosen *targets.Selection) bool {
 	if !d.guarded() || d.Steady != nil && d.Steady.Disturbed {
 		return true
 	}
@@ -45,7 +46,7 @@ func (d *disruption) mayInject(ctx workflow.Context, chosen *activities.Selectio
 
 // passGate waits until the probes of phase Before succeed. If they do not succeed in
 // time, the disruption ends (rule P8).
-func (d *disruption) passGate(ctx workflow.Context, chosen *activities.Selection) (open bool) {
+func (d *disruption) passGate(ctx workflow.Context, chosen *targets.Selection) (open bool) {
 	spec := *d.Plan.SteadyState
 	d.beginSteadyPhase(ctx, v1beta1.ProbeBefore, status.SteadyStateAsked)
 	d.publishPhase(ctx, d.idlePhase())
@@ -101,8 +102,8 @@ func (d *disruption) targetsLeft() bool {
 
 // replaceTargets drops the targets that were lost while the gate is closed, and chooses
 // others.
-func (d *disruption) replaceTargets(ctx workflow.Context, chosen *activities.Selection) {
-	var again activities.Selection
+func (d *disruption) replaceTargets(ctx workflow.Context, chosen *targets.Selection) {
+	var again targets.Selection
 	edited := d.Observed.SpecChanged
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs - 1, Waiting: true}
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose other targets for those that are gone"), a.SelectTargets, in, &again); err != nil {
@@ -142,7 +143,7 @@ func (d *disruption) resumeGuard(ctx workflow.Context) {
 }
 
 // noteControl notes the control group, once it was chosen.
-func (d *disruption) noteControl(chosen activities.Selection) {
+func (d *disruption) noteControl(chosen targets.Selection) {
 	if d.guarded() && chosen.Control != nil {
 		if d.Steady == nil {
 			d.Steady = &steadystate.Course{}
@@ -240,19 +241,19 @@ func (d *disruption) writeSteadyState(ctx workflow.Context, change status.Steady
 }
 
 // refreshed are the waiting reports, the last of them with the current status.
-func (d *disruption) refreshed(ctx workflow.Context) []activities.SteadyStateReport {
+func (d *disruption) refreshed(ctx workflow.Context) []status.SteadyStateReport {
 	if n := len(d.steadyWrites); n > 0 {
 		d.steadyWrites[n-1].Status = d.Steady.Status(*d.Plan.SteadyState, false, workflow.Now(ctx))
 	}
 	return d.steadyWrites
 }
 
-func (d *disruption) steadyReport(ctx workflow.Context, change status.SteadyStateChange, message string) activities.SteadyStateReport {
+func (d *disruption) steadyReport(ctx workflow.Context, change status.SteadyStateChange, message string) status.SteadyStateReport {
 	now := d.Steady.Status(*d.Plan.SteadyState, false, workflow.Now(ctx))
 	if message == "" {
 		message = now.Summary
 	}
-	return activities.SteadyStateReport{Disruption: d.ref, Status: now, Change: change, Message: message}
+	return status.SteadyStateReport{Disruption: d.ref, Status: now, Change: change, Message: message}
 }
 
 // endGuard ends phase During: the disruption is about to be cleaned.

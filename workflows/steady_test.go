@@ -17,7 +17,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -58,7 +60,7 @@ func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *guardedPlay {
 	p := &guardedPlay{world: newWorld(t), mute: map[v1beta1.ProbePhase]bool{}}
 	spec := v1beta1.SteadyState{Probes: probes}.WithDefaults()
 	p.plan.SteadyState, p.plan.ProbeRules = &spec, activities.ProbeRulesNow
-	p.env.OnActivity(a.ReportSteadyState, anything(2)...).Return(func(_ context.Context, r activities.SteadyStateReport) error {
+	p.env.OnActivity(a.ReportSteadyState, anything(2)...).Return(func(_ context.Context, r status.SteadyStateReport) error {
 		p.written = append(p.written, r.Status)
 		if r.Change != status.SteadyStateAsked {
 			p.changes = append(p.changes, r.Change)
@@ -235,7 +237,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 func TestTargetsAreReplacedAtTheGate(t *testing.T) {
 	p := guardedWorld(t)
 	p.mute[before] = true
-	p.selections = []activities.Selection{
+	p.selections = []targets.Selection{
 		{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 0}, {Desired: 2, Selected: 2, Added: []int{1}}, {Desired: 2, Selected: 2},
 	}
 	p.after(5*time.Second, func() { p.observe(contract.Observation{Hash: "a", TargetsLost: 2, SpecChanged: true}) })
@@ -278,7 +280,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 	})
 	t.Run("while chaos pods are created", func(t *testing.T) {
 		p := guardedWorld(t)
-		p.selections = []activities.Selection{{Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
+		p.selections = []targets.Selection{{Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
 		p.creating = 20 * time.Second
 		p.after(5*time.Second, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
@@ -287,7 +289,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 	})
 	t.Run("the finalizer stays while it is not clean, and the verdict too", func(t *testing.T) {
 		p := guardedWorld(t)
-		p.cleans = []activities.CleanResult{{Remaining: 1, Left: []activities.LeftPod{failedPod}}, {}}
+		p.cleans = []activities.CleanResult{{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}, {}}
 		p.after(time.Minute, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "clean", "finish")
@@ -475,7 +477,7 @@ func TestAfterDecidesInTime(t *testing.T) {
 	})
 	t.Run("only what is clean is asked, and once", func(t *testing.T) {
 		p := guardedWorld(t)
-		p.cleans = []activities.CleanResult{{Remaining: 1, Left: []activities.LeftPod{failedPod}}, {}}
+		p.cleans = []activities.CleanResult{{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}, {}}
 		p.left = []int{1, 0}
 		p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "clean", "finish", "clean", "finish")

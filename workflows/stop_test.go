@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -55,7 +56,7 @@ func TestEmergencyStop(t *testing.T) {
 	})
 	t.Run("chaos pods end before the workflow is told why: no target takes the place of another", func(t *testing.T) {
 		w := newWorld(t)
-		w.selections = []activities.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}}
+		w.selections = []targets.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}}
 		w.after(time.Minute, func() {
 			w.created = activities.CreateResult{Stopped: fire}
 			w.observe(contract.Observation{Hash: "1", Ended: 2})

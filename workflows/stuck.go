@@ -7,6 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -41,7 +43,7 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 
 // exhausted is true for a chaos pod on which fresh cleaners have failed often enough: a
 // person must see it.
-func exhausted(pod activities.LeftPod) bool { return pod.Tries >= cleanerTries }
+func exhausted(pod chaospod.LeftPod) bool { return pod.Tries >= cleanerTries }
 
 // stuck is true when fresh cleaners failed on some chaos pod. Other failed chaos pods
 // that are cleaned beside it do not hide it.
@@ -67,7 +69,7 @@ var allTargets = []string{"*"}
 
 // allExhausted is true when cleaners have failed often enough on all that is left.
 func (d *disruption) allExhausted() bool {
-	return len(d.Left) > 0 && !slices.ContainsFunc(d.Left, func(pod activities.LeftPod) bool { return !exhausted(pod) })
+	return len(d.Left) > 0 && !slices.ContainsFunc(d.Left, func(pod chaospod.LeftPod) bool { return !exhausted(pod) })
 }
 
 // retryAutomatically retries, at a low rate, all that is left, in case the nodes have
@@ -97,7 +99,7 @@ func (d *disruption) nextRound(onlyEnded bool) activities.CleanInput {
 }
 
 // cleanerRan is true when the last round ran a cleaner for the chaos pod.
-func (d *disruption) cleanerRan(pod activities.LeftPod) bool {
+func (d *disruption) cleanerRan(pod chaospod.LeftPod) bool {
 	return slices.Contains(d.round.Retry, pod.Target) ||
 		slices.Contains(d.round.Retry, allTargets[0]) && !slices.Contains(d.round.Exhausted, pod.ID())
 }
@@ -106,7 +108,7 @@ func (d *disruption) cleanerRan(pod activities.LeftPod) bool {
 // cleaners have failed on it. A round without a cleaner for a chaos pod has no newer
 // report, so the last cleaner's text stays.
 func (d *disruption) updateLeft(left activities.CleanResult) {
-	before := map[string]activities.LeftPod{}
+	before := map[string]chaospod.LeftPod{}
 	for _, pod := range d.Left {
 		before[pod.Pod] = pod
 	}
@@ -115,7 +117,7 @@ func (d *disruption) updateLeft(left activities.CleanResult) {
 		old, known := before[pod.Pod]
 		pod.Tries = old.Tries
 		switch ran := d.cleanerRan(*pod); {
-		case ran && pod.Outcome == activities.Failed:
+		case ran && pod.Outcome == chaospod.Failed:
 			pod.Tries = min(old.Tries+1, cleanerTries)
 		case known && !ran:
 			pod.Why = old.Why
@@ -127,18 +129,18 @@ func (d *disruption) updateLeft(left activities.CleanResult) {
 
 // sameReport is true when the report about a chaos pod is unchanged: another attempt
 // changes nothing.
-func sameReport(a, b activities.LeftPod) bool {
+func sameReport(a, b chaospod.LeftPod) bool {
 	a.Tries, b.Tries = 0, 0
 	return a == b
 }
 
 // failed is true when an injector and its cleaner failed. Otherwise the chaos pods that
 // are left have not ended yet.
-func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome == activities.Failed }
+func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome == chaospod.Failed }
 
 // reportLeft reports, once, which chaos pods failed to clean while the disruption lasts.
 func (d *disruption) reportLeft(ctx workflow.Context, left activities.CleanResult) {
-	left.Left = slices.DeleteFunc(left.Left, func(pod activities.LeftPod) bool { return pod.Outcome != activities.Failed })
+	left.Left = slices.DeleteFunc(left.Left, func(pod chaospod.LeftPod) bool { return pod.Outcome != chaospod.Failed })
 	left.Remaining = len(left.Left)
 	wasStuck, before := d.stuck(), d.Left
 	d.updateLeft(left)
@@ -153,21 +155,21 @@ func (d *disruption) reportLeft(ctx workflow.Context, left activities.CleanResul
 	}
 }
 
-func (d *disruption) stuckReport(phase v1beta1.Phase) activities.Report {
-	return activities.Report{
+func (d *disruption) stuckReport(phase v1beta1.Phase) status.Report {
+	return status.Report{
 		Phase: phase, Ending: d.Ending, Left: d.Left, Remaining: d.Remaining,
 		Advice: advice(d.ref), Round: d.Rounds,
 	}
 }
 
-func (d *disruption) report(ctx workflow.Context, r activities.Report) {
+func (d *disruption) report(ctx workflow.Context, r status.Report) {
 	r.Disruption, r.Resumes = d.ref, d.Resumes
 	if err := workflow.ExecuteActivity(statusOptions(ctx, r.Phase), a.ReportPhase, r).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("status not written", "error", err)
 	}
 }
 
-func samePods(a, b []activities.LeftPod) bool {
+func samePods(a, b []chaospod.LeftPod) bool {
 	if len(a) != len(b) {
 		return false
 	}

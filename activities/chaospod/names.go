@@ -19,6 +19,12 @@ const annotationTarget = "chaos.squall.dev/target" // chaos pod: full name of it
 // AllShards is the number that means all shards of a disruption.
 const AllShards = -1
 
+// Shard names a part of a disruption's targets. Number AllShards means all of them.
+type Shard struct {
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
+	Number     int                   `json:"number"`
+}
+
 // Selector matches the chaos pods of a disruption's shard, and their cleaners.
 func Selector(ref v1beta1.DisruptionRef, shard int) string {
 	selector := labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID)}

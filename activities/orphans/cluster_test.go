@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -17,37 +20,37 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// cluster is an API server that disruptions and sweeps work on.
-type cluster struct {
+// testCluster is an API server that disruptions and sweeps work on.
+type testCluster struct {
 	*apicluster.Cluster
 	acts  *activities.Activities
 	sweep *Activities
 	env   *testsuite.TestActivityEnvironment
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *testCluster {
 	world := apicluster.New(t)
-	acts := &activities.Activities{
+	acts := &activities.Activities{Cluster: &cluster.Cluster{
 		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
 		Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
-	}
+	}}
 	sweep := &Activities{Kube: world.Client, Disruptions: world.Objects, Builder: world.Builds(), Parallel: 8}
-	return &cluster{world, acts, sweep, world.NewWorker(acts, sweep)}
+	return &testCluster{world, acts, sweep, world.NewWorker(acts, sweep)}
 }
 
 // started is a disruption whose chaos pods were just created.
-func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) v1beta1.DisruptionRef {
+func (c *testCluster) started(name string, change func(*v1beta1.DisruptionSpec)) v1beta1.DisruptionRef {
 	c.Helper()
 	ref := c.Disruption(name, change)
 	apicluster.Do[activities.Plan](c.Cluster, c.env, c.acts.Prepare, ref)
-	for _, number := range apicluster.Do[activities.Selection](c.Cluster, c.env, c.acts.SelectTargets, activities.SelectInput{Disruption: ref}).Added {
-		apicluster.Do[activities.CreateResult](c.Cluster, c.env, c.acts.CreateChaosPods, activities.CreateInput{Shard: activities.Shard{Disruption: ref, Number: number}})
+	for _, number := range apicluster.Do[targets.Selection](c.Cluster, c.env, c.acts.SelectTargets, activities.SelectInput{Disruption: ref}).Added {
+		apicluster.Do[activities.CreateResult](c.Cluster, c.env, c.acts.CreateChaosPods, activities.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 	}
 	return ref
 }
 
 // force removes a chaos pod whatever the state of its node.
-func (c *cluster) force(pod *corev1.Pod) error {
+func (c *testCluster) force(pod *corev1.Pod) error {
 	now := int64(0)
 	pods := c.Client.CoreV1().Pods(c.Chaos)
 	if _, err := pods.Patch(c.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {

@@ -167,14 +167,14 @@ func (f *temporal) do(id, what string) error {
 	return nil
 }
 
-func (c *cluster) withTemporal() *temporal {
+func (c *testCluster) withTemporal() *temporal {
 	f := &temporal{runs: map[string]bool{}}
 	c.sweep.Temporal = f
 	return f
 }
 
 // ripOff removes a Disruption's finalizers by force.
-func (c *cluster) ripOff(ref v1beta1.DisruptionRef) {
+func (c *testCluster) ripOff(ref v1beta1.DisruptionRef) {
 	c.Helper()
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
 	c.Must(c.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(patch).Do(c.Context()).Error())
@@ -182,7 +182,7 @@ func (c *cluster) ripOff(ref v1beta1.DisruptionRef) {
 }
 
 // cleanedUp plays the workflow of an orphan, in cleanup mode.
-func (c *cluster) cleanedUp(ref v1beta1.DisruptionRef) {
+func (c *testCluster) cleanedUp(ref v1beta1.DisruptionRef) {
 	for _, pod := range c.ChaosPodsOf(ref) {
 		c.Must(c.force(&pod))
 	}
@@ -259,7 +259,7 @@ func TestSweepRecords(t *testing.T) {
 func TestSweepNodes(t *testing.T) {
 	lost := v1beta1.DisruptionRef{Namespace: "shop", Name: "lost", UID: "5a5a26f0-0000-4000-8000-000000000001"}
 	page := NodePage{Size: 200}
-	noSweepers := func(c *cluster) {
+	noSweepers := func(c *testCluster) {
 		c.Helper()
 		list, err := c.Client.CoreV1().Pods(c.Chaos).List(c.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelSweep})
 		c.Must(err)

@@ -39,6 +39,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}
+	if err := errors.Join(writePolicyKinds("deploy/crds/chaos.squall.dev_disruptionpolicies.yaml"), writeAdmissionLists("deploy/admission.yaml")); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
 	if err := errors.Join(editorSchemas("deploy/crds", "deploy/schemas"), writeReference("deploy/crds", reference), writeMarks(".", marksReference)); err != nil {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)

@@ -100,8 +100,6 @@ type PolicyRule struct {
 
 // PolicyKind is a fault: the name of its field in the spec, such as nodeFailure, or the
 // value of its label, such as node-failure.
-//
-// +kubebuilder:validation:Enum=containerFailure;cpuPressure;diskFailure;diskPressure;dns;grpc;memoryPressure;network;nodeFailure;podReplacement;container-failure;cpu-pressure;disk-failure;disk-pressure;dns-disruption;grpc-disruption;memory-pressure;network-disruption;node-failure;pod-replacement
 type PolicyKind string
 
 // Is reports whether k names the fault, by its field or by its label value.

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/manifest"
 )
 
@@ -79,4 +80,12 @@ func (c *Client) others(ctx context.Context, namespace, name string) string {
 		}
 	}
 	return ": squall list -A lists those there are"
+}
+
+// CreateError explains an error of Create.
+func CreateError(err error, d *v1beta1.Disruption) error {
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("disruption %s/%s exists already. See it: squall -n %[1]s status %[2]s. End it: squall -n %[1]s stop %[2]s. Replace it once it has ended: squall run --replace", d.Namespace, d.Name)
+	}
+	return fmt.Errorf("create disruption %s/%s: %w", d.Namespace, d.Name, err)
 }

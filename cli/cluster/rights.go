@@ -3,9 +3,12 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Right is an action that a user may or may not do.
@@ -24,6 +27,16 @@ func Describe(r Right) string {
 		return r.Verb + " " + resource + " in the whole cluster"
 	}
 	return fmt.Sprintf("%s %s in namespace %s", r.Verb, resource, r.Namespace)
+}
+
+// RightsToRun are the rights of a person who runs disruptions in a namespace and stops
+// them.
+func RightsToRun(namespace string) []Right {
+	var rights []Right
+	for verb := range strings.FieldsSeq("create get list watch delete") {
+		rights = append(rights, Right{Verb: verb, Group: v1beta1.GroupVersion.Group, Resource: "disruptions", Namespace: namespace})
+	}
+	return rights
 }
 
 // Missing returns the rights that the user does not have.

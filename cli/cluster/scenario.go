@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,4 +73,13 @@ func (c *Client) Approve(ctx context.Context, s *v1beta1.DisruptionScenario, ste
 func scenarioKinded(s *v1beta1.DisruptionScenario) *v1beta1.DisruptionScenario {
 	s.APIVersion, s.Kind = v1beta1.GroupVersion.String(), v1beta1.KindDisruptionScenario
 	return s
+}
+
+// DisruptionsOf lists the disruptions of a scenario.
+func (c *Client) DisruptionsOf(ctx context.Context, s *v1beta1.DisruptionScenario) ([]v1beta1.Disruption, error) {
+	list, err := c.Disruptions(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(d v1beta1.Disruption) bool { return !s.Owns(&d) }), nil
 }

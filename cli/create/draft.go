@@ -1,7 +1,7 @@
-// Package create makes a manifest from answers. The questions are the fields of the fault's
-// sample, in its order and with its values proposed. The schema has their meaning, so a new
-// fault has its questions without more code. The package itself asks nothing: the caller
-// passes the answers.
+// Package create is squall create: it makes a manifest from answers. The questions are the
+// fields of the fault's sample, in its order and with its values proposed. The schema has
+// their meaning, so a new fault has its questions without more code. The drafts ask nothing;
+// the command does.
 package create
 
 import (

@@ -1,5 +1,5 @@
-// Package demo is the shop that `squall demo` disrupts: the programs of its pods, its
-// objects in the cluster, and the measurements of its client.
+// Package demo is squall demo: the command and the shop that it disrupts, with the programs
+// of its pods, its objects in the cluster, and the measurements of its client.
 package demo
 
 import (

@@ -1,5 +1,5 @@
-// Package doctor checks an installation of Squall, and suggests a fix for each problem. It
-// only reads.
+// Package doctor is squall doctor: it checks an installation of Squall, and suggests a fix for
+// each problem. It only reads.
 package doctor
 
 import (
@@ -137,18 +137,8 @@ func fieldsMissingIn(openapi []byte) ([]string, error) {
 	return nil, fmt.Errorf("it has no Disruption")
 }
 
-// RightsToRun are the rights of a person who runs disruptions in a namespace and stops
-// them.
-func RightsToRun(namespace string) []cluster.Right {
-	var rights []cluster.Right
-	for verb := range strings.FieldsSeq("create get list watch delete") {
-		rights = append(rights, cluster.Right{Verb: verb, Group: v1beta1.GroupVersion.Group, Resource: "disruptions", Namespace: namespace})
-	}
-	return rights
-}
-
 func examineRights(ctx context.Context, c *cluster.Client) Finding {
-	missing, err := c.Missing(ctx, RightsToRun(c.Namespace)...)
+	missing, err := c.Missing(ctx, cluster.RightsToRun(c.Namespace)...)
 	switch {
 	case err != nil:
 		return Finding{"your rights", Warn, err.Error(), "see kubectl auth can-i --list"}

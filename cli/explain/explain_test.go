@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +32,20 @@ func TestRecipients(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("of %+v it tells (-want +got):\n%s", c.reporting, diff)
+		}
+	}
+}
+
+// Every fault is described in its own words, also with nothing but defaults.
+func TestEveryFaultIsExplained(t *testing.T) {
+	unknown := ofKind(v1beta1.Fault{}, v1beta1.DisruptionSpec{})
+	var faults v1beta1.Faults
+	for _, field := range reflect.ValueOf(&faults).Elem().Fields() {
+		field.Set(reflect.New(field.Type().Elem()))
+	}
+	for _, fault := range faults.Requested() {
+		if slices.Equal(ofKind(fault, v1beta1.DisruptionSpec{}), unknown) {
+			t.Errorf("%s: ofKind has no case for %T", fault.Kind, fault.Params)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package report describes a run of squall to programs and to other people: as JSON,
-// as JUnit and as a page of HTML. It reads no file and no clock.
+// as JUnit and as a page of HTML. It reads no file and no clock; Files are those of --report.
 package report
 
 import (

@@ -179,3 +179,18 @@ func ScenarioResult(s *v1beta1.DisruptionScenario, gone bool, stuck int) Result 
 	}
 	return Result{Inconclusive, Careful, "it has ended without a verdict"}
 }
+
+// Left counts the disruptions of a scenario that are not over, with those that wait for a person.
+func Left(owned []v1beta1.Disruption) (left int, stuck []v1beta1.Disruption) {
+	for i := range owned {
+		d := &owned[i]
+		if d.Status.Phase.Over() {
+			continue
+		}
+		left++
+		if Stuck(d) {
+			stuck = append(stuck, *d)
+		}
+	}
+	return left, stuck
+}
