@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/steadystate"
@@ -20,7 +21,7 @@ type prober struct {
 	// rules are the activities.ProbeRulesNow of the time when the plan was made.
 	rules int
 	// input names the owner of the probes.
-	input activities.AskProbesInput
+	input probing.Input
 	// lasts is how long phase During may last, at most.
 	lasts func(workflow.Context) time.Duration
 	// changed is called when a result has changed.
@@ -54,7 +55,7 @@ func (p *prober) ask(ctx workflow.Context) {
 			if in.Resume != nil {
 				in.Idle = workflow.Now(ctx).Sub(lastAlive)
 			}
-			var result activities.AskProbesResult
+			var result probing.Result
 			last := phase == v1beta1.ProbeDuring && p.rules >= activities.ProbeRulesFinalAnswers
 			p.lastWord = p.lastWord || last
 			future := workflow.ExecuteActivity(p.options(ctx, phase, last), a.AskProbes, in)
@@ -78,7 +79,7 @@ func (p *prober) ask(ctx workflow.Context) {
 			if p.course.LastSession >= in.Session {
 				silent, lastAlive = 0, workflow.Now(ctx)
 			}
-			if left := activities.SnapshotOf(err); left != nil {
+			if left := probing.SnapshotOf(err); left != nil {
 				in.Resume, silent = left, 0
 				if beat := p.beatAt(in.Session, left.At, lastAlive); beat.Before(lastAlive) {
 					lastAlive = beat

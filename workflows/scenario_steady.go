@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
@@ -28,7 +29,7 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 	}
 	s.prober = &prober{
 		spec: *s.plan.SteadyState, course: &steadystate.Course{}, rules: activities.ProbeRulesOneClock,
-		input: activities.AskProbesInput{Scenario: &s.ref},
+		input: probing.Input{Scenario: &s.ref},
 		lasts: func(workflow.Context) time.Duration { return longestScenario }, changed: s.steadyStateChanged,
 	}
 	course, spec := s.prober.course, s.prober.spec

@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/scenarios"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -30,9 +31,9 @@ func newGuardedTheatre(t *testing.T, probe v1beta1.Probe, steps ...scenarios.Ste
 	probe.Name, probe.PeriodSeconds = "shop", 1
 	g.plan.SteadyState = (&v1beta1.SteadyState{Probes: []v1beta1.Probe{probe}}).ForWorkflow()
 	g.RegisterActivity(&activities.Activities{})
-	g.OnActivity(a.AskProbes, anything(2)...).After(1000*time.Hour).Return(activities.AskProbesResult{}, nil).Maybe()
+	g.OnActivity(a.AskProbes, anything(2)...).After(1000*time.Hour).Return(probing.Result{}, nil).Maybe()
 	g.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
-		var asks activities.AskProbesInput
+		var asks probing.Input
 		if info.ActivityType.Name != "AskProbes" || args.Get(&asks) != nil {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/status"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -172,7 +173,7 @@ func (d *disruption) prober() *prober {
 	if d.asker == nil {
 		d.asker = &prober{
 			spec: *d.Plan.SteadyState, course: d.Steady, rules: d.Plan.ProbeRules,
-			input: activities.AskProbesInput{Disruption: d.ref}, lasts: d.remaining, changed: d.steadyStateChanged,
+			input: probing.Input{Disruption: d.ref}, lasts: d.remaining, changed: d.steadyStateChanged,
 		}
 	}
 	return d.asker
