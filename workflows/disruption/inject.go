@@ -5,6 +5,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/flow"
@@ -47,7 +48,7 @@ func (d *disruption) inject(ctx workflow.Context, known int, chosen targets.Sele
 
 // replacePods makes the worker replace all targets that are not replaced yet.
 func (d *disruption) replacePods(ctx workflow.Context) {
-	var done activities.ReplaceResult
+	var done replace.Result
 	if err := workflow.ExecuteActivity(d.replacementOptions(ctx), a.ReplacePods, d.ref).Get(ctx, &done); err != nil {
 		d.fail(ctx, err)
 		return

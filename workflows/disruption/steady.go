@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/status"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -175,7 +176,7 @@ func (d *disruption) prober() *prober.Prober {
 	if d.asker == nil {
 		d.asker = &prober.Prober{
 			Spec: *d.Plan.SteadyState, Course: d.Steady, Rules: d.Plan.ProbeRules,
-			Input: activities.AskProbesInput{Disruption: d.ref}, Lasts: d.remaining, Changed: d.steadyStateChanged,
+			Input: probing.Input{Disruption: d.ref}, Lasts: d.remaining, Changed: d.steadyStateChanged,
 		}
 	}
 	return d.asker
