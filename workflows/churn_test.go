@@ -9,8 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -28,9 +29,9 @@ const atOnce = 3
 func TestReplacedTargetsCostTheSameForEver(t *testing.T) {
 	s := newStage(t, temporalserver.Shared(t))
 	s.plan.Static = false
-	s.endedCleans = []activities.CleanResult{{Lost: atOnce}}
+	s.endedCleans = []clean.Result{{Lost: atOnce}}
 	free := true
-	s.choose = func(in activities.SelectInput) targets.Selection {
+	s.choose = func(in choose.Input) targets.Selection {
 		chosen := targets.Selection{Desired: atOnce, Selected: atOnce, Matching: atOnce}
 		if free {
 			chosen.Added, chosen.Shards, chosen.Run = []int{0}, max(in.Known, 1), in.Run
@@ -138,7 +139,7 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.injecting, w.watchedRun = 20*time.Second, c.seen
-			w.endedCleans = []activities.CleanResult{{Lost: 1}}
+			w.endedCleans = []clean.Result{{Lost: 1}}
 			w.selections = nil
 			for run := range 4 {
 				w.selections = append(w.selections, targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})
@@ -176,8 +177,8 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 // TestWhatALocalCleaningLeavesIsCleaned: an activity cleans the rest of a local cleaning.
 func TestWhatALocalCleaningLeavesIsCleaned(t *testing.T) {
 	w := newWorld(t)
-	waits := activities.CleanResult{Lost: 1, Remaining: 1, UnverifiedNodes: []string{"n1"}, Left: []chaospod.LeftPod{{Pod: "chaos-1", Outcome: "Waiting"}}}
-	w.endedCleans = []activities.CleanResult{{Lost: 1}, {Lost: 1}, waits, {Lost: 1}}
+	waits := clean.Result{Lost: 1, Remaining: 1, UnverifiedNodes: []string{"n1"}, Left: []chaospod.LeftPod{{Pod: "chaos-1", Outcome: "Waiting"}}}
+	w.endedCleans = []clean.Result{{Lost: 1}, {Lost: 1}, waits, {Lost: 1}}
 	w.selections = nil
 	for run := range 4 {
 		w.selections = append(w.selections, targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})

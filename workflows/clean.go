@@ -7,8 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -150,7 +150,7 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 // As long as a shard waits, the others are cleaned again when more chaos pods have ended
 // than in that observation. A decision counts for one round. If the history gets too long
 // for all shards, the next run continues the round.
-func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *contract.Observation) (all activities.CleanResult, lost int) {
+func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *contract.Observation) (all clean.Result, lost int) {
 	shards, slots := d.shardsToClean(), workflow.NewSemaphore(ctx, parallelShards)
 	named := shards
 	if onlyEnded && !d.leftToClean() {
@@ -168,7 +168,7 @@ func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *con
 	together(ctx, shards, func(ctx workflow.Context, number int) {
 		seen, in := seen, d.round
 		in.Shard = chaospod.Shard{Disruption: d.ref, Number: number}
-		var before, cleaned activities.CleanResult
+		var before, cleaned clean.Result
 		again := slices.Contains(named, number) || onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy)
 		for ; again; again = onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy) {
 			done := false
@@ -267,7 +267,7 @@ func (d *disruption) names(ctx workflow.Context, seen *contract.Observation, sha
 
 // cleanShard cleans one shard. While the API server does not answer, it keeps trying: no
 // person can help, and no cleaner has failed.
-func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult) {
+func (d *disruption) cleanShard(ctx workflow.Context, in clean.Input) (cleaned clean.Result) {
 	first, done := d.cleanLocally(ctx, in)
 	if done {
 		return first
@@ -278,7 +278,7 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 		cleaned.Effects = append(first.Effects, cleaned.Effects...)
 	}()
 	var err error
-	for unreachable := true; unreachable; unreachable = errorType(err) == activities.ErrorUnreachable {
+	for unreachable := true; unreachable; unreachable = errorType(err) == clean.ErrorUnreachable {
 		in.ResultLost = d.ResultLost
 		err = workflow.ExecuteActivity(cleaningOptions(ctx, in.OnlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned)
 		if err == nil {
@@ -286,26 +286,26 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 		}
 		d.ResultLost = true // it may have finalized some chaos pods before it failed
 		if in.OnlyEnded && ctx.Err() != nil {
-			return activities.CleanResult{} // the disruption ends, and everything is cleaned next
+			return clean.Result{} // the disruption ends, and everything is cleaned next
 		}
 	}
-	return activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{{
+	return clean.Result{Remaining: 1, Left: []chaospod.LeftPod{{
 		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: chaospod.Failed, Why: cause(err),
 	}}}
 }
 
 // cleanLocally cleans within the workflow's task, if little has ended of a disruption
 // whose targets come and go. done is false when an activity has to clean the rest.
-func (d *disruption) cleanLocally(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult, done bool) {
+func (d *disruption) cleanLocally(ctx workflow.Context, in clean.Input) (cleaned clean.Result, done bool) {
 	if !in.OnlyEnded || !d.fewEnded || len(d.Left) > 0 || !d.churns(ctx) {
-		return activities.CleanResult{}, false
+		return clean.Result{}, false
 	}
 	in.Patience, in.ResultLost = localPatience, d.ResultLost
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.ExecuteLocalActivity(localOptions(free, cleaningOptions(ctx, true)), a.CleanChaosPods, in).Get(free, &cleaned)
 	if err != nil {
 		d.ResultLost = true // it may have finalized some chaos pods before it failed
-		return activities.CleanResult{}, false
+		return clean.Result{}, false
 	}
 	return cleaned, cleaned.Remaining == 0
 }
@@ -331,7 +331,7 @@ func (d *disruption) awaitMoreEnded(ctx workflow.Context, number int, seen **con
 
 // onceMore is the input for the same round again: a person's decision has counted, and no
 // cleaner retries a chaos pod that one has just failed on.
-func onceMore(in activities.CleanInput, left []chaospod.LeftPod) activities.CleanInput {
+func onceMore(in clean.Input, left []chaospod.LeftPod) clean.Input {
 	in.Release, in.ReleaseUntil, in.Exhausted = nil, nil, slices.Clone(in.Exhausted)
 	if len(in.Retry) > 0 {
 		in.Retry = allTargets

@@ -9,13 +9,13 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-var stuckPods = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
+var stuckPods = clean.Result{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 
 // A new run continues a disruption whose history is long. All that arrives in the very
 // task that ends the old run, in any order, counts in the new one. Real server, real
@@ -24,7 +24,7 @@ func TestNothingIsLostWhenNewRunBegins(t *testing.T) {
 	server := temporalserver.Shared(t)
 	t.Run("while it holds: end, observation, resume by update", func(t *testing.T) {
 		s := newStage(t, server)
-		s.cleans = []activities.CleanResult{stuckPods, {}}
+		s.cleans = []clean.Result{stuckPods, {}}
 		first := s.lastTaskOfARun()
 		answers := make(chan string, 1)
 		go func() {
@@ -125,7 +125,7 @@ func TestStatePassedToNewRun(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.plan.Static, w.cleaning = true, time.Minute
-			w.endedCleans = []activities.CleanResult{stuckPods}
+			w.endedCleans = []clean.Result{stuckPods}
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 			w.after(6*time.Minute, func() {
 				w.env.SetContinueAsNewSuggested(true)
@@ -144,7 +144,7 @@ func TestStatePassedToNewRun(t *testing.T) {
 func TestNewRunReadsTheInjectionAgain(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Static = true
-	w.endedCleans = []activities.CleanResult{{Lost: 1}}
+	w.endedCleans = []clean.Result{{Lost: 1}}
 	w.after(time.Minute, func() {
 		w.env.SetContinueAsNewSuggested(true)
 		w.injecting = time.Hour

@@ -10,8 +10,10 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -62,7 +64,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if d.Plan != nil {
 		return nil // carried over from an earlier run
 	}
-	var plan activities.Plan
+	var plan prepare.Plan
 	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "read the spec and keep it"), a.Prepare, d.ref, &plan); err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod exists yet
 	}
 	var chosen targets.Selection
-	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
+	in := choose.Input{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
 	in.ShownLater = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
@@ -240,8 +242,8 @@ func (d *disruption) replacePods(ctx workflow.Context) {
 // createChaosPods creates the chaos pods of the added shards, several at once.
 func (d *disruption) createChaosPods(ctx workflow.Context, chosen targets.Selection) {
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
-		shard := activities.CreateInput{Shard: chaospod.Shard{Disruption: d.ref, Number: number}, Version: chosen.VersionOf(number), Run: chosen.Run, Operated: d.operates()}
-		var created activities.CreateResult
+		shard := inject.CreateInput{Shard: chaospod.Shard{Disruption: d.ref, Number: number}, Version: chosen.VersionOf(number), Run: chosen.Run, Operated: d.operates()}
+		var created inject.CreateResult
 		if err := d.executeCreation(ctx, shard, &created); err != nil {
 			d.fail(ctx, err)
 		}
@@ -253,7 +255,7 @@ func (d *disruption) createChaosPods(ctx workflow.Context, chosen targets.Select
 
 // executeCreation runs CreateChaosPods: for few targets within the workflow's task, for
 // more as an activity. The end of the disruption cancels that activity.
-func (d *disruption) executeCreation(ctx workflow.Context, shard activities.CreateInput, created *activities.CreateResult) error {
+func (d *disruption) executeCreation(ctx workflow.Context, shard inject.CreateInput, created *inject.CreateResult) error {
 	options := d.creationOptions(ctx, "create chaos pods")
 	if d.Targets <= localTargetLimit {
 		return d.executeLocalFirst(ctx, options, a.CreateChaosPods, shard, created)
@@ -276,8 +278,8 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	outer := ctx
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		var seen activities.InjectionProgress
-		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, AnnounceRun: d.UnannouncedRun, Versions: versions, Chosen: d.unreported}
+		var seen inject.InjectionProgress
+		in := inject.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, AnnounceRun: d.UnannouncedRun, Versions: versions, Chosen: d.unreported}
 		if d.Lingers {
 			in.Linger = lingering
 		}

@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -87,7 +87,7 @@ func TestNotificationsOfADisruption(t *testing.T) {
 		{"it fails and is not clean", func(w *world) {
 			w.createError = temporal.NewNonRetryableApplicationError("no room", "", nil)
 			w.injecting = time.Hour
-			w.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n1"}}}
+			w.cleans = []clean.Result{{UnverifiedNodes: []string{"n1"}}}
 			w.found = []string{"node n1: it is not ready"}
 		}, []string{
 			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
@@ -116,7 +116,7 @@ func TestNotificationsOfADisruption(t *testing.T) {
 		{"it is stuck, twice", func(w *world) {
 			other := failedPod
 			other.Pod = "chaos-2"
-			w.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 1, Left: []chaospod.LeftPod{other}},
+			w.cleans = []clean.Result{stuckPods, stuckPods, stuckPods, {Remaining: 1, Left: []chaospod.LeftPod{other}},
 				{Remaining: 1, Left: []chaospod.LeftPod{other}}, {Remaining: 1, Left: []chaospod.LeftPod{other}}, {}}
 			w.after(2*time.Hour, func() {
 				w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: contract.ActionRelease, By: "ann", Reason: "scrap"})

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/prepare"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -18,7 +18,7 @@ import (
 type prober struct {
 	spec   v1beta1.SteadyState
 	course *steadystate.Course
-	// rules are the activities.ProbeRulesNow of the time when the plan was made.
+	// rules are the prepare.ProbeRulesNow of the time when the plan was made.
 	rules int
 	// input names the owner of the probes.
 	input probing.Input
@@ -56,7 +56,7 @@ func (p *prober) ask(ctx workflow.Context) {
 				in.Idle = workflow.Now(ctx).Sub(lastAlive)
 			}
 			var result probing.Result
-			last := phase == v1beta1.ProbeDuring && p.rules >= activities.ProbeRulesFinalAnswers
+			last := phase == v1beta1.ProbeDuring && p.rules >= prepare.ProbeRulesFinalAnswers
 			p.lastWord = p.lastWord || last
 			future := workflow.ExecuteActivity(p.options(ctx, phase, last), a.AskProbes, in)
 			if phase == v1beta1.ProbeDuring {
@@ -110,7 +110,7 @@ func (p *prober) options(ctx workflow.Context, phase v1beta1.ProbePhase, lastWor
 // prober's clock may be ahead or behind. A prober that never reported adds no later time
 // than is known.
 func (p *prober) beatAt(session int, theirs, lastAlive time.Time) time.Time {
-	if p.rules < activities.ProbeRulesOneClock {
+	if p.rules < prepare.ProbeRulesOneClock {
 		return theirs
 	}
 	if p.clock.session != session {

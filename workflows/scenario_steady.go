@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/prepare"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/steadystate"
@@ -28,7 +28,7 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 		return nil
 	}
 	s.prober = &prober{
-		spec: *s.plan.SteadyState, course: &steadystate.Course{}, rules: activities.ProbeRulesOneClock,
+		spec: *s.plan.SteadyState, course: &steadystate.Course{}, rules: prepare.ProbeRulesOneClock,
 		input: probing.Input{Scenario: &s.ref},
 		lasts: func(workflow.Context) time.Duration { return longestScenario }, changed: s.steadyStateChanged,
 	}

@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
@@ -112,7 +112,7 @@ func probeList(spec v1beta1.SteadyState, course *steadystate.Course, over bool) 
 
 // origin is the line about the faults and the requester. A new run does not
 // inherit the summary and the details that the bridge gave the workflow.
-func origin(plan *activities.Plan) string {
+func origin(plan *prepare.Plan) string {
 	if plan == nil || len(plan.Kinds) == 0 {
 		return ""
 	}
@@ -220,7 +220,7 @@ func number(n int, noun string) string {
 }
 
 // nameOf names a chaos pod, and its fault if there are several: the page is narrow.
-func nameOf(pod chaospod.LeftPod, plan *activities.Plan) string {
+func nameOf(pod chaospod.LeftPod, plan *prepare.Plan) string {
 	if plan != nil && len(plan.Kinds) == 1 {
 		return pod.Pod
 	}

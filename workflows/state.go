@@ -11,6 +11,8 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -24,8 +26,8 @@ var a activities.Activities
 // State is all that a disruption remembers. Its size does not depend on the number of
 // targets, so that it can be passed to a new run. The query "status" answers with it.
 type State struct {
-	Plan  *activities.Plan `json:"plan,omitempty"`
-	Phase v1beta1.Phase    `json:"phase"`
+	Plan  *prepare.Plan `json:"plan,omitempty"`
+	Phase v1beta1.Phase `json:"phase"`
 	// Ending is why the disruption ends; empty while it lasts.
 	Ending   string `json:"ending,omitempty"`
 	Progress `json:"progress"`
@@ -162,7 +164,7 @@ type disruption struct {
 	// workflow knows its shard or not.
 	allShards bool
 	// round is the input of the last round of cleaning.
-	round activities.CleanInput
+	round clean.Input
 	// published is the value that the search attributes have now.
 	published string
 	// steadyWriting is true while a goroutine writes the steady state into status, and

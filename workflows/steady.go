@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/status"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -106,7 +106,7 @@ func (d *disruption) targetsLeft() bool {
 func (d *disruption) replaceTargets(ctx workflow.Context, chosen *targets.Selection) {
 	var again targets.Selection
 	edited := d.Observed.SpecChanged
-	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs - 1, Waiting: true}
+	in := choose.Input{Disruption: d.ref, Known: d.Shards, Run: d.Runs - 1, Waiting: true}
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose other targets for those that are gone"), a.SelectTargets, in, &again); err != nil {
 		d.fail(ctx, err)
 		return

@@ -6,8 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -82,8 +82,8 @@ func (d *disruption) retryAutomatically() {
 
 // nextRound is the input for a round of cleaning: cleaners for all but the chaos pods on
 // which they have failed often enough, and for the targets a person named.
-func (d *disruption) nextRound(onlyEnded bool) activities.CleanInput {
-	in := activities.CleanInput{
+func (d *disruption) nextRound(onlyEnded bool) clean.Input {
+	in := clean.Input{
 		OnlyEnded: onlyEnded, Retry: d.Retry, Release: d.Release, ReleaseUntil: d.ReleaseUntil, Operated: d.operates(), Runs: d.Runs, Patience: cleaningPatience,
 	}
 	if slices.Equal(d.Retry, allTargets) || d.allExhausted() {
@@ -107,7 +107,7 @@ func (d *disruption) cleanerRan(pod chaospod.LeftPod) bool {
 // updateLeft keeps what a round of cleaning left, and counts for each chaos pod how often
 // cleaners have failed on it. A round without a cleaner for a chaos pod has no newer
 // report, so the last cleaner's text stays.
-func (d *disruption) updateLeft(left activities.CleanResult) {
+func (d *disruption) updateLeft(left clean.Result) {
 	before := map[string]chaospod.LeftPod{}
 	for _, pod := range d.Left {
 		before[pod.Pod] = pod
@@ -139,7 +139,7 @@ func sameReport(a, b chaospod.LeftPod) bool {
 func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome == chaospod.Failed }
 
 // reportLeft reports, once, which chaos pods failed to clean while the disruption lasts.
-func (d *disruption) reportLeft(ctx workflow.Context, left activities.CleanResult) {
+func (d *disruption) reportLeft(ctx workflow.Context, left clean.Result) {
 	left.Left = slices.DeleteFunc(left.Left, func(pod chaospod.LeftPod) bool { return pod.Outcome != chaospod.Failed })
 	left.Remaining = len(left.Left)
 	wasStuck, before := d.stuck(), d.Left
