@@ -23,8 +23,8 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	d.publishPhase(ctx, v1beta1.PhaseCleaning)
 	status := d.reportCleaning(ctx)
 	for range cleaningRounds {
-		left, _ := d.cleanShards(ctx, false, nil)
-		d.updateLeft(left)
+		left, _ := d.rounds.clean(ctx, false, nil)
+		d.rounds.updateLeft(left)
 		if d.newRunDue {
 			status.slow = true
 			status.wait(ctx)
@@ -37,9 +37,9 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			d.readInjected(ctx)
 			d.conclude(ctx)
 			d.returnTargets(ctx)
-			d.awaitRecovery(ctx)
-			d.awaitLastWord(ctx)
-			d.awaitSteadyWrites(ctx)
+			d.guard.awaitRecovery(ctx)
+			d.guard.awaitFinalResult(ctx)
+			d.guard.awaitWrites(ctx)
 			if d.finalize(ctx) {
 				return true
 			}
@@ -134,7 +134,7 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 		return false
 	}
 	if left > 0 {
-		d.allShards = true
+		d.rounds.allShards = true
 		return false
 	}
 	phase := v1beta1.PhaseFinished
@@ -145,36 +145,49 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 	return true
 }
 
-// cleanShards cleans shard by shard, several at once. onlyEnded spares the chaos pods
+// rounds are rounds of cleaning.
+type rounds struct {
+	*disruption
+	// last is the input of the last round.
+	last activities.CleanInput
+	// allShards is true when every chaos pod with our UID has to be cleaned, whether this
+	// workflow knows its shard or not.
+	allShards bool
+	// fewEnded is true when the last observation was of so little that it is cleaned within
+	// the workflow's task.
+	fewEnded bool
+}
+
+// clean cleans shard by shard, several at once. onlyEnded spares the chaos pods
 // that still disrupt a live target, and shards that the observation seen does not name.
 // As long as a shard waits, the others are cleaned again when more chaos pods have ended
 // than in that observation. A decision counts for one round. If the history gets too long
 // for all shards, the next run continues the round.
-func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *contract.Observation) (all activities.CleanResult, lost int) {
-	shards, slots := d.shardsToClean(), workflow.NewSemaphore(ctx, parallelShards)
+func (r *rounds) clean(ctx workflow.Context, onlyEnded bool, seen *contract.Observation) (all activities.CleanResult, lost int) {
+	shards, slots := r.shards(), workflow.NewSemaphore(ctx, parallelShards)
 	named := shards
-	if onlyEnded && !d.leftToClean() {
-		named = d.namedShards(ctx, shards, seen)
+	if onlyEnded && !r.leftToClean() {
+		named = r.namedShards(ctx, shards, seen)
 	}
-	from := d.roundBegins(onlyEnded)
+	from := r.roundBegins(onlyEnded)
 	if *from > 0 {
 		named = slices.DeleteFunc(slices.Clone(shards), func(number int) bool { return number < *from })
-		all.Left, all.Remaining = slices.Clone(d.Left), d.Remaining // of the shards before
+		all.Left, all.Remaining = slices.Clone(r.Left), r.Remaining // of the shards before
 	}
-	part := &roundPart{retry: d.Retry, release: d.Release, releaseUntil: d.ReleaseUntil}
-	d.round = d.nextRound(onlyEnded)
-	d.Retry, d.Release, d.ReleaseUntil, *from = nil, nil, nil, 0
+	part := &roundPart{retry: r.Retry, release: r.Release, releaseUntil: r.ReleaseUntil}
+	r.last = r.nextRound(onlyEnded)
+	r.Retry, r.Release, r.ReleaseUntil, *from = nil, nil, nil, 0
 	busy := len(named)
 	together(ctx, shards, func(ctx workflow.Context, number int) {
-		seen, in := seen, d.round
-		in.Shard = chaospod.Shard{Disruption: d.ref, Number: number}
+		seen, in := seen, r.last
+		in.Shard = chaospod.Shard{Disruption: r.ref, Number: number}
 		var before, cleaned activities.CleanResult
-		again := slices.Contains(named, number) || onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy)
-		for ; again; again = onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy) {
+		again := slices.Contains(named, number) || onlyEnded && r.awaitMoreEnded(ctx, number, &seen, &busy)
+		for ; again; again = onlyEnded && r.awaitMoreEnded(ctx, number, &seen, &busy) {
 			done := false
 			inSlot(ctx, slots, func() {
 				if done = part.may(ctx, number); done {
-					cleaned = d.cleanShard(ctx, in)
+					cleaned = r.cleanShard(ctx, in)
 				}
 			})
 			busy--
@@ -184,23 +197,23 @@ func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *con
 			cleaned.Left = keepFailed(before.Left, cleaned.Left)
 			all.Remaining += cleaned.Remaining - before.Remaining
 			all.Left = merge(without(all.Left, before.Left), cleaned.Left)
-			d.UnverifiedNodes = slices.Compact(slices.Sorted(slices.Values(append(d.UnverifiedNodes, cleaned.UnverifiedNodes...))))
-			d.Effects = append(d.Effects, cleaned.Effects...)
-			d.Effects = d.Effects[:min(len(d.Effects), flow.MaxNamed)]
+			r.UnverifiedNodes = slices.Compact(slices.Sorted(slices.Values(append(r.UnverifiedNodes, cleaned.UnverifiedNodes...))))
+			r.Effects = append(r.Effects, cleaned.Effects...)
+			r.Effects = r.Effects[:min(len(r.Effects), flow.MaxNamed)]
 			lost += cleaned.Lost
 			before, in = cleaned, onceMore(in, cleaned.Left)
 		}
 	})
-	d.keepRest(part, onlyEnded, seen)
+	r.keepRest(part, onlyEnded, seen)
 	return all, lost
 }
 
 // roundBegins is the shard with which a round begins.
-func (d *disruption) roundBegins(onlyEnded bool) *int {
+func (c *Cleaning) roundBegins(onlyEnded bool) *int {
 	if onlyEnded {
-		return &d.EndedFrom
+		return &c.EndedFrom
 	}
-	return &d.CleanFrom
+	return &c.CleanFrom
 }
 
 // roundPart is the part of a round of cleaning that one run does.
@@ -226,32 +239,32 @@ func (p *roundPart) may(ctx workflow.Context, number int) bool {
 }
 
 // keepRest notes what the next run has to do of a round.
-func (d *disruption) keepRest(part *roundPart, onlyEnded bool, seen *contract.Observation) {
+func (r *rounds) keepRest(part *roundPart, onlyEnded bool, seen *contract.Observation) {
 	if len(part.rest) == 0 {
 		return
 	}
-	d.newRunDue, *d.roundBegins(onlyEnded) = true, slices.Min(part.rest)
-	d.Retry, d.Release, d.ReleaseUntil = part.retry, part.release, part.releaseUntil
-	if !onlyEnded || d.Observed != nil {
+	r.newRunDue, *r.roundBegins(onlyEnded) = true, slices.Min(part.rest)
+	r.Retry, r.Release, r.ReleaseUntil = part.retry, part.release, part.releaseUntil
+	if !onlyEnded || r.Observed != nil {
 		return
 	}
-	if d.Observed = seen; seen == nil {
-		d.Observed = &contract.Observation{Ended: 1} // nothing was observed: all shards are checked
+	if r.Observed = seen; seen == nil {
+		r.Observed = &contract.Observation{Ended: 1} // nothing was observed: all shards are checked
 	}
 }
 
 // leftToClean is true when earlier rounds left something, or a person decided about it:
 // then any shard may have something to clean.
-func (d *disruption) leftToClean() bool {
-	return len(d.Left) > 0 || d.Retry != nil || d.Release != nil || d.ReleaseUntil != nil
+func (c *Cleaning) leftToClean() bool {
+	return len(c.Left) > 0 || c.Retry != nil || c.Release != nil || c.ReleaseUntil != nil
 }
 
 // namedShards are the shards that the observation names; all shards if it names none that
 // this workflow made.
-func (d *disruption) namedShards(ctx workflow.Context, shards []int, seen *contract.Observation) []int {
+func (r *rounds) namedShards(ctx workflow.Context, shards []int, seen *contract.Observation) []int {
 	var named []int
 	for _, number := range shards {
-		if d.names(ctx, seen, number) {
+		if r.names(ctx, seen, number) {
 			named = append(named, number)
 		}
 	}
@@ -261,14 +274,14 @@ func (d *disruption) namedShards(ctx workflow.Context, shards []int, seen *contr
 	return named
 }
 
-func (d *disruption) names(ctx workflow.Context, seen *contract.Observation, shard int) bool {
+func (r *rounds) names(ctx workflow.Context, seen *contract.Observation, shard int) bool {
 	return seen.Names(shard) || !flow.HasChange(ctx, changeNamedShards)
 }
 
 // cleanShard cleans one shard. While the API server does not answer, it keeps trying: no
 // person can help, and no cleaner has failed.
-func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult) {
-	first, done := d.cleanLocally(ctx, in)
+func (r *rounds) cleanShard(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult) {
+	first, done := r.cleanLocally(ctx, in)
 	if done {
 		return first
 	}
@@ -279,12 +292,12 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 	}()
 	var err error
 	for unreachable := true; unreachable; unreachable = errorType(err) == activities.ErrorUnreachable {
-		in.ResultLost = d.ResultLost
+		in.ResultLost = r.ResultLost
 		err = workflow.ExecuteActivity(cleaningOptions(ctx, in.OnlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned)
 		if err == nil {
 			return cleaned
 		}
-		d.ResultLost = true // it may have finalized some chaos pods before it failed
+		r.ResultLost = true // it may have finalized some chaos pods before it failed
 		if in.OnlyEnded && ctx.Err() != nil {
 			return activities.CleanResult{} // the disruption ends, and everything is cleaned next
 		}
@@ -296,15 +309,15 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 
 // cleanLocally cleans within the workflow's task, if little has ended of a disruption
 // whose targets come and go. done is false when an activity has to clean the rest.
-func (d *disruption) cleanLocally(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult, done bool) {
-	if !in.OnlyEnded || !d.fewEnded || len(d.Left) > 0 || !d.churns(ctx) {
+func (r *rounds) cleanLocally(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult, done bool) {
+	if !in.OnlyEnded || !r.fewEnded || len(r.Left) > 0 || !r.injection.churns(ctx) {
 		return activities.CleanResult{}, false
 	}
-	in.Patience, in.ResultLost = localPatience, d.ResultLost
+	in.Patience, in.ResultLost = localPatience, r.ResultLost
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.ExecuteLocalActivity(localOptions(free, cleaningOptions(ctx, true)), a.CleanChaosPods, in).Get(free, &cleaned)
 	if err != nil {
-		d.ResultLost = true // it may have finalized some chaos pods before it failed
+		r.ResultLost = true // it may have finalized some chaos pods before it failed
 		return activities.CleanResult{}, false
 	}
 	return cleaned, cleaned.Remaining == 0
@@ -314,14 +327,14 @@ func (d *disruption) cleanLocally(ctx workflow.Context, in activities.CleanInput
 // ended or more of its targets are lost than at its last cleaning. It then counts the
 // shard as busy again. false means that no shard is busy any more, or that the disruption
 // ends.
-func (d *disruption) awaitMoreEnded(ctx workflow.Context, number int, seen **contract.Observation, busy *int) bool {
+func (r *rounds) awaitMoreEnded(ctx workflow.Context, number int, seen **contract.Observation, busy *int) bool {
 	for {
-		err := workflow.Await(ctx, func() bool { return *busy == 0 || d.Observed != nil && d.Observed != *seen })
+		err := workflow.Await(ctx, func() bool { return *busy == 0 || r.Observed != nil && r.Observed != *seen })
 		if err != nil || *busy == 0 {
 			return false
 		}
-		more := d.Observed.MoreEnded(*seen) && d.names(ctx, d.Observed, number)
-		*seen = d.Observed
+		more := r.Observed.MoreEnded(*seen) && r.names(ctx, r.Observed, number)
+		*seen = r.Observed
 		if more && flow.HasChange(ctx, changeEndedMeanwhile) {
 			*busy++
 			return true
@@ -363,18 +376,18 @@ func without(all, some []chaospod.LeftPod) []chaospod.LeftPod {
 	})
 }
 
-// shardsToClean are the shards that this workflow made. It is AllShards, which is every
+// shards are the shards that this workflow made. It is AllShards, which is every
 // chaos pod with our UID, when these shards are not known or not all.
-func (d *disruption) shardsToClean() []int {
-	if d.Plan.CleanOnly != "" || d.allShards || d.Plan.Rejected != "" {
+func (r *rounds) shards() []int {
+	if r.Plan.CleanOnly != "" || r.allShards || r.Plan.Rejected != "" {
 		return []int{chaospod.AllShards}
 	}
-	return d.shardNumbers()
+	return r.shardNumbers()
 }
 
 // shardNumbers are the numbers of the shards that this workflow made.
-func (d *disruption) shardNumbers() []int {
-	numbers := make([]int, d.Shards)
+func (p *Progress) shardNumbers() []int {
+	numbers := make([]int, p.Shards)
 	for i := range numbers {
 		numbers[i] = i
 	}
