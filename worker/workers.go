@@ -190,21 +190,17 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &activities.Activities{
-		Cluster: &cluster.Cluster{
-			Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, ChaosPods: pods, Targets: at.records, Namespace: c.ChaosNamespace,
-			Builder: chaospod.Builder{
-				Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
-				PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
-			},
-			Parallel: c.Parallel,
+	all := activities.New(&cluster.Cluster{
+		Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, ChaosPods: pods, Targets: at.records, Namespace: c.ChaosNamespace,
+		Builder: chaospod.Builder{
+			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
+			PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
 		},
-		Policies: policies, OptIn: c.NamespaceOptIn == policy.SwitchEnforce, SafeMode: safeMode,
-		Clouds:        &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
-		NodeShare:     c.NodeShare,
-		Notify:        c.Notify,
-		CordonsAtOnce: c.CordonsAtOnce,
-	}
+		Parallel: c.Parallel,
+	})
+	all.Policies, all.OptIn, all.SafeMode = policies, c.NamespaceOptIn == policy.SwitchEnforce, safeMode
+	all.Clouds = &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch}
+	all.NodeShare, all.CordonsAtOnce, all.Notify = c.NodeShare, c.CordonsAtOnce, c.Notify
 	if c.TaskQueues != queuesDisruptions {
 		all.Prober = c.prober(at.kube, at.config)
 	}

@@ -24,9 +24,12 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -62,7 +65,7 @@ type stage struct {
 	// choose answers SelectTargets instead, if it is set.
 	choose   func(activities.SelectInput) targets.Selection
 	created  activities.CreateResult
-	replaced activities.ReplaceResult
+	replaced replace.Result
 	// endedCleans and cleans answer CleanChaosPods, while the disruption lasts and at its
 	// end; the last answer counts for good.
 	endedCleans, cleans []activities.CleanResult
@@ -101,8 +104,8 @@ type stage struct {
 	// creations counts the attempts to create chaos pods.
 	warned, creations atomic.Int64
 	// operations and endings answer each OperateTargets and EndOperations.
-	operations []activities.OperateResult
-	endings    []activities.EndOperationsResult
+	operations []operate.Result
+	endings    []operate.EndResult
 	// notified are the IDs of notifications that a recipient received, also those that an
 	// earlier stage left.
 	notified []string
@@ -205,9 +208,9 @@ func (s *stage) activities() map[string]any {
 			}
 			return s.created, err
 		},
-		"ReplacePods": func(ctx context.Context, _ v1beta1.DisruptionRef) (activities.ReplaceResult, error) {
+		"ReplacePods": func(ctx context.Context, _ v1beta1.DisruptionRef) (replace.Result, error) {
 			if err := s.may(ctx, "ReplacePods"); err != nil {
-				return activities.ReplaceResult{}, err
+				return replace.Result{}, err
 			}
 			return s.replaced, wait(ctx, s.creating)
 		},
@@ -219,20 +222,20 @@ func (s *stage) activities() map[string]any {
 		"FollowServices":    func(context.Context, v1beta1.DisruptionRef) error { s.followed.Add(1); return nil },
 		"ReportSteadyState": func(context.Context, status.SteadyStateReport) error { return nil },
 		"CleanChaosPods":    s.clean,
-		"OperateTargets": func(ctx context.Context, _ activities.OperateInput) (activities.OperateResult, error) {
+		"OperateTargets": func(ctx context.Context, _ operate.Input) (operate.Result, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return next(&s.operations), s.may(ctx, "OperateTargets")
 		},
-		"EndOperations": func(ctx context.Context, _ activities.EndOperationsInput) (activities.EndOperationsResult, error) {
+		"EndOperations": func(ctx context.Context, _ operate.EndInput) (operate.EndResult, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return next(&s.endings), s.may(ctx, "EndOperations")
 		},
 		"ReportPhase":     s.report,
 		"WarnSpecChanged": func(context.Context, v1beta1.DisruptionRef) error { s.warned.Add(1); return nil },
-		"VerifyNodes": func(context.Context, activities.VerifyInput) (activities.VerifyResult, error) {
-			return activities.VerifyResult{Left: s.leftOnNodes}, nil
+		"VerifyNodes": func(context.Context, verify.Input) (verify.Result, error) {
+			return verify.Result{Left: s.leftOnNodes}, nil
 		},
 		"WasInjected": func(context.Context, v1beta1.DisruptionRef) (bool, error) { return false, nil },
 		"Finish": func(ctx context.Context, _ status.FinishInput) (int, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
@@ -112,8 +113,8 @@ func (d *disruption) conclude(ctx workflow.Context) {
 	if len(d.UnverifiedNodes) == 0 {
 		return
 	}
-	var verified activities.VerifyResult
-	in := activities.VerifyInput{Disruption: d.ref, Nodes: d.UnverifiedNodes, Released: d.ReleasedPods > 0}
+	var verified verify.Result
+	in := verify.Input{Disruption: d.ref, Nodes: d.UnverifiedNodes, Released: d.ReleasedPods > 0}
 	if err := workflow.ExecuteActivity(flow.SearchOptions(ctx, "search nodes for what may be left"), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
 		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", flow.Number(len(d.UnverifiedNodes), "node"), flow.Cause(err))}
 	}

@@ -20,8 +20,11 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/operate"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -86,8 +89,8 @@ type world struct {
 	cleaning, slow time.Duration
 	// operations answer each OperateTargets, endings each final EndOperations, the last of
 	// both for good.
-	operations []activities.OperateResult
-	endings    []activities.EndOperationsResult
+	operations []operate.Result
+	endings    []operate.EndResult
 	mu         sync.Mutex
 }
 
@@ -161,23 +164,23 @@ func newWorld(t *testing.T) *world {
 	}, 2)
 	on(a.WarnSpecChanged, func(context.Context, v1beta1.DisruptionRef) error { return w.did("spec changed") }, 2)
 	on(a.FollowServices, func(context.Context, v1beta1.DisruptionRef) error { return w.did("follow services") }, 2)
-	on(a.OperateTargets, func(_ context.Context, in activities.OperateInput) (activities.OperateResult, error) {
+	on(a.OperateTargets, func(_ context.Context, in operate.Input) (operate.Result, error) {
 		return next(&w.operations), w.did(fmt.Sprintf("operate %v over %v", in.Shards, in.Over))
 	}, 2)
-	on(a.ReplacePods, func(context.Context, v1beta1.DisruptionRef) (activities.ReplaceResult, error) {
-		return activities.ReplaceResult{Replaced: 1, Total: 1}, w.did("replace")
+	on(a.ReplacePods, func(context.Context, v1beta1.DisruptionRef) (replace.Result, error) {
+		return replace.Result{Replaced: 1, Total: 1}, w.did("replace")
 	}, 2)
-	on(a.EndOperations, func(_ context.Context, in activities.EndOperationsInput) (activities.EndOperationsResult, error) {
+	on(a.EndOperations, func(_ context.Context, in operate.EndInput) (operate.EndResult, error) {
 		switch {
 		case in.OnlyEnded:
-			return activities.EndOperationsResult{}, w.did("give back what ended")
+			return operate.EndResult{}, w.did("give back what ended")
 		case in.Over:
 			return next(&w.endings), w.did("give back at last")
 		}
 		return next(&w.endings), w.did("give back")
 	}, 2)
-	on(a.VerifyNodes, func(_ context.Context, in activities.VerifyInput) (activities.VerifyResult, error) {
-		return activities.VerifyResult{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
+	on(a.VerifyNodes, func(_ context.Context, in verify.Input) (verify.Result, error) {
+		return verify.Result{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)
 	on(a.WasInjected, func(context.Context, v1beta1.DisruptionRef) (bool, error) { return w.wasInjected, nil }, 2)
 	on(a.Finish, func(_ context.Context, in status.FinishInput) (int, error) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/flow"
@@ -60,7 +61,7 @@ func (i *injection) inject(ctx workflow.Context, known int, chosen targets.Selec
 
 // replacePods makes the worker replace all targets that are not replaced yet.
 func (i *injection) replacePods(ctx workflow.Context) {
-	var done activities.ReplaceResult
+	var done replace.Result
 	if err := workflow.ExecuteActivity(i.replacementOptions(ctx), a.ReplacePods, i.ref).Get(ctx, &done); err != nil {
 		i.fail(ctx, err)
 		return

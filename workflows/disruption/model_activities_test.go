@@ -10,6 +10,7 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -341,7 +342,7 @@ func (c *cluster) force(pod *chaosPod) {
 	}
 }
 
-func (c *cluster) verify(a *attempt, in activities.VerifyInput) (v activities.VerifyResult) {
+func (c *cluster) verify(a *attempt, in verify.Input) (v verify.Result) {
 	for _, name := range slices.Sorted(maps.Keys(c.marks)) {
 		pod := c.marks[name]
 		if pod == nil || !slices.Contains(in.Nodes, pod.target.node) {

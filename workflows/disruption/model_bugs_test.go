@@ -9,7 +9,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/verify"
 )
 
 // bug is a mistake that the workflow could have. It is planted between the workflow and
@@ -85,7 +87,7 @@ var bugs = []*bug{
 		scenario: "injectors leave something and do not say so", fault: "and leaves something on its node",
 		want: "does not say that",
 		in: func(in any) any {
-			if verify, ok := in.(activities.VerifyInput); ok {
+			if verify, ok := in.(verify.Input); ok {
 				verify.Nodes = nil
 				return verify
 			}
@@ -97,8 +99,8 @@ var bugs = []*bug{
 		scenario: "injectors fail", fault: "a person resumes: release",
 		want: "does not say that",
 		out: func(out any, err error) (any, error) {
-			if _, ok := out.(activities.VerifyResult); ok {
-				return activities.VerifyResult{}, nil
+			if _, ok := out.(verify.Result); ok {
+				return verify.Result{}, nil
 			}
 			return out, err
 		},
@@ -126,7 +128,7 @@ var bugs = []*bug{
 			return in
 		},
 		out: func(out any, err error) (any, error) {
-			if operated, ok := out.(activities.OperateResult); ok {
+			if operated, ok := out.(operate.Result); ok {
 				operated.Given = operated.Waiting
 				return operated, err
 			}
@@ -137,7 +139,7 @@ var bugs = []*bug{
 		name:     "targets that are clean are not given back",
 		scenario: "an operation", want: "it has not ended",
 		in: func(in any) any {
-			if end, ok := in.(activities.EndOperationsInput); ok {
+			if end, ok := in.(operate.EndInput); ok {
 				end.OnlyEnded = true
 				return end
 			}

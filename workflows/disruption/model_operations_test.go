@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -58,7 +58,7 @@ func (c *cluster) isSettled() bool {
 }
 
 // operate follows activities.OperateTargets.
-func (c *cluster) operate(a *attempt, in activities.OperateInput) (done activities.OperateResult) {
+func (c *cluster) operate(a *attempt, in operate.Input) (done operate.Result) {
 	for _, number := range in.Shards {
 		if number >= len(c.shards) {
 			panic(stopped{errCall}) // the record is gone
@@ -133,7 +133,7 @@ func (c *cluster) ask(t *target, late bool) {
 func (t claimed) mayBeDisrupted() bool { return t.state == wasGiven && t.operation.holds() }
 
 // endOperations follows activities.EndOperations.
-func (c *cluster) endOperations(a *attempt, in activities.EndOperationsInput) (ended activities.EndOperationsResult) {
+func (c *cluster) endOperations(a *attempt, in operate.EndInput) (ended operate.EndResult) {
 	for _, t := range c.targets {
 		o := &t.operation
 		active := slices.ContainsFunc(slices.Concat(c.shards...), func(s claimed) bool { return s.target == t && !s.released })

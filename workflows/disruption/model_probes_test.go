@@ -6,7 +6,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/squall-chaos/squall/activities"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -16,7 +16,7 @@ const shopIsLost = "the shop does not answer any more"
 
 // askProbes is one session of a prober: in Before and After until the probe succeeds, in
 // During until it is cancelled.
-func (c *cluster) askProbes(a *attempt, in activities.AskProbesInput) activities.AskProbesResult {
+func (c *cluster) askProbes(a *attempt, in probing.Input) probing.Result {
 	send := func(seq int64, state v1beta1.ProbeState) contract.ProbeReport {
 		report := contract.ProbeReport{Name: "shop", State: state, Since: c.now(), Answered: true, Text: "an answer"}
 		a.write("signal that the shop is "+string(state), func(bool) {
@@ -39,7 +39,7 @@ func (c *cluster) askProbes(a *attempt, in activities.AskProbesInput) activities
 	for a.wait(time.Second); c.unsteady && (in.Phase == v1beta1.ProbeBefore || len(c.marks) > 0); {
 		a.wait(5 * time.Second)
 	}
-	return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Since: c.now(), Answered: true, Text: "an answer"}}}
+	return probing.Result{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Since: c.now(), Answered: true, Text: "an answer"}}}
 }
 
 // lostBy is true for a signal by which the probe aborts a disruption.

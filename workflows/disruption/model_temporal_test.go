@@ -12,7 +12,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/status"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
 )
@@ -271,15 +274,15 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 	case "CleanChaosPods":
 		return c.clean(a, arg.(activities.CleanInput)), nil
 	case "VerifyNodes":
-		return c.verify(a, arg.(activities.VerifyInput)), nil
+		return c.verify(a, arg.(verify.Input)), nil
 	case "OperateTargets":
-		return c.operate(a, arg.(activities.OperateInput)), nil
+		return c.operate(a, arg.(operate.Input)), nil
 	case "EndOperations":
-		return c.endOperations(a, arg.(activities.EndOperationsInput)), nil
+		return c.endOperations(a, arg.(operate.EndInput)), nil
 	case "ReportPhase":
 		return nil, c.report(a, arg.(status.Report))
 	case "AskProbes":
-		return c.askProbes(a, arg.(activities.AskProbesInput)), nil
+		return c.askProbes(a, arg.(probing.Input)), nil
 	case "WarnSpecChanged", "ReportSteadyState":
 		a.write(name, func(bool) {})
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -47,14 +47,14 @@ func (d *disruption) operate(ctx workflow.Context) {
 	if len(d.Operations.Asked) == 0 || ctx.Err() != nil {
 		return
 	}
-	in := activities.OperateInput{Disruption: d.ref}
+	in := operate.Input{Disruption: d.ref}
 	for _, shard := range d.Operations.Asked {
 		in.Shards = append(in.Shards, shard.Number)
 		if !workflow.Now(ctx).Before(shard.Until) {
 			in.Over = append(in.Over, shard.Number)
 		}
 	}
-	var done activities.OperateResult
+	var done operate.Result
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "ask for targets, and see which are given"), a.OperateTargets, in, &done); err != nil {
 		d.fail(ctx, err)
 		return
@@ -91,7 +91,7 @@ func (d *disruption) endOperations(ctx workflow.Context, onlyEnded bool) {
 	if !d.operates() {
 		return
 	}
-	in := activities.EndOperationsInput{Disruption: d.ref, OnlyEnded: onlyEnded}
+	in := operate.EndInput{Disruption: d.ref, OnlyEnded: onlyEnded}
 	if err := workflow.ExecuteActivity(interimOptions(ctx, "end the operations on clean targets"), a.EndOperations, in).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("operations on targets not ended yet", "error", err)
 	}
@@ -109,8 +109,8 @@ func (d *disruption) returnTargets(ctx workflow.Context) {
 	for last := 0; ; {
 		d.Observed = nil
 		skip := d.skipsRecovery()
-		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, SkipRecovery: skip}
-		var ended activities.EndOperationsResult
+		in := operate.EndInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, SkipRecovery: skip}
+		var ended operate.EndResult
 		if err := d.executeLocalFirst(ctx, flow.RequiredOptions(ctx, "end the operations on the targets"), a.EndOperations, in, &ended); err != nil {
 			d.Operations.NotInService = []string{flow.Cause(err)}
 			return

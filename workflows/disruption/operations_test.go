@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -88,7 +89,7 @@ func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
 		"the worker replaces pods": {func(w *world) { w.plan.Kinds = []v1beta1.Kind{v1beta1.KindPodReplacement} }, [][]int{nil, nil, nil}},
 		"it participates": {func(w *world) {
 			w.plan.Operations = &activities.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
-			w.operations = []activities.OperateResult{waiting, waiting, {Given: []int{0, 1}}, given}
+			w.operations = []operate.Result{waiting, waiting, {Given: []int{0, 1}}, given}
 		}, [][]int{nil, {0}, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
 }
 
 // operates is a world with a disruption that is an operation on its targets.
-func operates(t *testing.T, first ...activities.OperateResult) *world {
+func operates(t *testing.T, first ...operate.Result) *world {
 	w := newWorld(t)
 	w.plan.Static = true
 	w.plan.Operations = &activities.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
@@ -123,8 +124,8 @@ func operates(t *testing.T, first ...activities.OperateResult) *world {
 }
 
 var (
-	waiting = activities.OperateResult{Waiting: []int{0}}
-	given   = activities.OperateResult{Given: []int{0}}
+	waiting = operate.Result{Waiting: []int{0}}
+	given   = operate.Result{Given: []int{0}}
 )
 
 // rules L4, L6, L7, L8
@@ -140,12 +141,12 @@ func TestOperationsOnTargets(t *testing.T) {
 		}
 	})
 	t.Run("they are not given in time: they are let go, and nothing is injected", func(t *testing.T) {
-		w := operates(t, waiting, activities.OperateResult{Lost: 2})
+		w := operates(t, waiting, operate.Result{Lost: 2})
 		w.run(t)
 		w.want(t, "prepare", "select", "operate [0] over []", "clean ended", "give back what ended", "operate [0] over [0]", "clean", "give back", "finish")
 	})
 	t.Run("some are given late: the others are injected at once", func(t *testing.T) {
-		w := operates(t, activities.OperateResult{Given: []int{0}, Waiting: []int{0}}, given)
+		w := operates(t, operate.Result{Given: []int{0}, Waiting: []int{0}}, given)
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Operations: 2}) })
 		w.run(t)
 		w.want(t, "prepare", "select", "operate [0] over []", "create", "operate [0] over []", "create", "clean", "give back", "finish")
@@ -157,14 +158,14 @@ func TestOperationsOnTargets(t *testing.T) {
 		w.want(t, "prepare", "select", "operate [0] over []", "clean", "give back", "finish")
 	})
 	t.Run("an emergency stop meets it before it has asked", func(t *testing.T) {
-		w := operates(t, activities.OperateResult{Waiting: []int{0}, Stopped: "emergency stop fire"})
+		w := operates(t, operate.Result{Waiting: []int{0}, Stopped: "emergency stop fire"})
 		if result := w.run(t); result.Ending != "emergency stop fire" {
 			t.Errorf("ending = %q", result.Ending)
 		}
 		w.want(t, "prepare", "select", "operate [0] over []", "clean", "give back", "finish")
 	})
 	t.Run("a pod could not be asked for: it is asked again", func(t *testing.T) {
-		w := operates(t, activities.OperateResult{Waiting: []int{0}, Again: "pod web-1: 500"}, given)
+		w := operates(t, operate.Result{Waiting: []int{0}, Again: "pod web-1: 500"}, given)
 		w.after(askAgainPeriod-time.Second, func() { w.want(t, "prepare", "select", "operate [0] over []") })
 		w.after(askAgainPeriod+time.Second, w.end)
 		w.run(t)
@@ -193,10 +194,10 @@ func TestOperationsOnTargets(t *testing.T) {
 
 // rule L9
 func TestTargetsAreGivenBack(t *testing.T) {
-	away := activities.EndOperationsResult{Unavailable: 1, Pods: []string{"web-1: it lacks a label"}}
+	away := operate.EndResult{Unavailable: 1, Pods: []string{"web-1: it lacks a label"}}
 	t.Run("it waits until they are in service", func(t *testing.T) {
 		w := operates(t, given)
-		w.endings = []activities.EndOperationsResult{{Left: 1}, away, {}}
+		w.endings = []operate.EndResult{{Left: 1}, away, {}}
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "1"}) })
 		w.after(time.Hour+2*time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
 		w.run(t)
@@ -207,7 +208,7 @@ func TestTargetsAreGivenBack(t *testing.T) {
 	})
 	t.Run("they do not come back: it ends all the same, and says so", func(t *testing.T) {
 		w := operates(t, given)
-		w.endings = []activities.EndOperationsResult{away}
+		w.endings = []operate.EndResult{away}
 		result := w.run(t)
 		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back at last", "finish")
 		if len(w.finished.NotInService) != 1 || !strings.Contains(result.Summary, "web-1: it lacks a label") {
@@ -217,7 +218,7 @@ func TestTargetsAreGivenBack(t *testing.T) {
 	t.Run("one cannot be written to: it is tried again, for as long as the spec says, and left to the bridge", func(t *testing.T) {
 		w := operates(t, given)
 		w.plan.Operations.AvailableTimeout = 40 * time.Second
-		w.endings = []activities.EndOperationsResult{{Left: 1, Again: true, Pods: []string{"web-1: 500"}}}
+		w.endings = []operate.EndResult{{Left: 1, Again: true, Pods: []string{"web-1: 500"}}}
 		var began time.Time
 		w.after(time.Minute, func() { began = w.env.Now(); w.end() })
 		w.run(t)
@@ -230,7 +231,7 @@ func TestTargetsAreGivenBack(t *testing.T) {
 	t.Run("one call of the last fails: the next one ends it", func(t *testing.T) {
 		w := operates(t, given)
 		w.plan.Operations.AvailableTimeout = time.Second
-		w.endings = []activities.EndOperationsResult{{Left: 1}, {Left: 1, Again: true}, {}}
+		w.endings = []operate.EndResult{{Left: 1}, {Left: 1, Again: true}, {}}
 		w.run(t)
 		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back at last", "give back at last", "finish")
 		if w.finished.NotEnded {
@@ -239,7 +240,7 @@ func TestTargetsAreGivenBack(t *testing.T) {
 	})
 	t.Run("it is deleted, and the driver takes its time: status says that it is being cleaned", func(t *testing.T) {
 		w := operates(t, given)
-		w.endings = []activities.EndOperationsResult{{Left: 1}, {Left: 1}, {}}
+		w.endings = []operate.EndResult{{Left: 1}, {Left: 1}, {}}
 		w.after(time.Minute, w.end)
 		w.after(2*time.Minute, func() {
 			last := w.reports[len(w.reports)-1]
@@ -262,7 +263,7 @@ func TestTargetsAreGivenBack(t *testing.T) {
 	})
 	t.Run("it is deleted: nobody waits for their service, and somebody for their labels", func(t *testing.T) {
 		w := operates(t, given)
-		w.endings = []activities.EndOperationsResult{{Left: 1}, away}
+		w.endings = []operate.EndResult{{Left: 1}, away}
 		w.after(time.Minute, w.end)
 		w.after(2*time.Minute, func() {
 			w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back")

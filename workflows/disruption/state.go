@@ -18,7 +18,7 @@ import (
 )
 
 // a names the activities; it is never called.
-var a *activities.Activities
+var a activities.Activities
 
 // State is all that a disruption remembers. Its size does not depend on the number of
 // targets, so that it can be passed to a new run. The query "status" answers with it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/status"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -187,7 +188,7 @@ func (g *guard) runner() *prober.Prober {
 	if g.prober == nil {
 		g.prober = &prober.Prober{
 			Spec: *g.Plan.SteadyState, Course: g.Steady, Rules: g.Plan.ProbeRules,
-			Input: activities.AskProbesInput{Disruption: g.ref}, Lasts: g.remaining, Changed: g.changed,
+			Input: probing.Input{Disruption: g.ref}, Lasts: g.remaining, Changed: g.changed,
 		}
 	}
 	return g.prober

@@ -19,6 +19,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -35,7 +36,7 @@ const (
 type guardedPlay struct {
 	*world
 	// asks are the inputs of all sessions.
-	asks []activities.AskProbesInput
+	asks []probing.Input
 	// mute are the phases in which the prober reports nothing unless a test does.
 	mute map[v1beta1.ProbePhase]bool
 	// written are the steady states written into status.
@@ -68,7 +69,7 @@ func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *guardedPlay {
 		return nil
 	})
 	p.env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
-		var asked activities.AskProbesInput
+		var asked probing.Input
 		if info.ActivityType.Name != "AskProbes" || args.Get(&asked) != nil {
 			return
 		}
@@ -142,8 +143,8 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 	t.Run("who asks tells by its result", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[before], p.mute[after] = true, true
-		steady := activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200"}}}
-		p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(asked activities.AskProbesInput) bool { return asked.Phase != in })).
+		steady := probing.Result{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200"}}}
+		p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(asked probing.Input) bool { return asked.Phase != in })).
 			After(10*time.Second).Return(steady, nil)
 		result := p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "finish")
@@ -311,7 +312,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 // rule P10
 func TestAProberThatDiesIsFollowed(t *testing.T) {
 	p := guardedWorld(t)
-	left := activities.ProbeSnapshot{At: p.env.Now().Add(50 * time.Second), Reports: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess}}}
+	left := probing.Snapshot{At: p.env.Now().Add(50 * time.Second), Reports: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess}}}
 	p.fails(in, temporal.NewHeartbeatTimeoutError(left))
 	result := p.run(t)
 	p.wantVerdict(t, result, v1beta1.VerdictPassed, "")
@@ -327,7 +328,7 @@ func TestAProberThatDiesIsFollowed(t *testing.T) {
 func TestAProberWithAnotherClock(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		dead := func(p *guardedPlay) error {
-			return temporal.NewHeartbeatTimeoutError(activities.ProbeSnapshot{At: p.env.Now().Add(50*time.Second + ahead)})
+			return temporal.NewHeartbeatTimeoutError(probing.Snapshot{At: p.env.Now().Add(50*time.Second + ahead)})
 		}
 		t.Run(name+", and it is followed", func(t *testing.T) {
 			p := guardedWorld(t)
@@ -353,7 +354,7 @@ func TestAProberWithAnotherClock(t *testing.T) {
 // rule P11
 func TestSilentProberCountsAsBlind(t *testing.T) {
 	dead := func(p *guardedPlay) error {
-		return temporal.NewHeartbeatTimeoutError(activities.ProbeSnapshot{At: p.env.Now().Add(50 * time.Second)})
+		return temporal.NewHeartbeatTimeoutError(probing.Snapshot{At: p.env.Now().Add(50 * time.Second)})
 	}
 	t.Run("Abort", func(t *testing.T) {
 		p := guardedWorld(t)
@@ -368,7 +369,7 @@ func TestSilentProberCountsAsBlind(t *testing.T) {
 	})
 	t.Run("the workflow's workers were away as well: it is decided when one is back", func(t *testing.T) {
 		p := guardedWorld(t)
-		long := activities.ProbeSnapshot{At: p.env.Now().Add(-time.Hour)}
+		long := probing.Snapshot{At: p.env.Now().Add(-time.Hour)}
 		p.fails(in, temporal.NewHeartbeatTimeoutError(long))
 		result := p.run(t)
 		p.wantVerdict(t, result, v1beta1.VerdictAborted, "no program runs it")
@@ -396,8 +397,8 @@ func TestSilentProberCountsAsBlind(t *testing.T) {
 		p := guardedWorld(t)
 		p.plan.SteadyState.OnProberLost = v1beta1.ProbeRecord
 		p.silentFrom = 2
-		p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(asked activities.AskProbesInput) bool { return asked.Phase == in })).
-			Return(activities.AskProbesResult{}, errors.New("this worker asks no probes"))
+		p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(asked probing.Input) bool { return asked.Phase == in })).
+			Return(probing.Result{}, errors.New("this worker asks no probes"))
 		p.wantVerdict(t, p.run(t), v1beta1.VerdictInconclusive, "")
 		if n := strings.Count(p.asked(), "During"); n < 5 || n > 25 {
 			t.Errorf("asked %d times within an hour, want about 20", n)
@@ -412,13 +413,13 @@ func TestSilentProberCountsAsBlind(t *testing.T) {
 
 // fails ends the first AskProbes of a phase with an error, a minute after its start.
 func (p *guardedPlay) fails(phase v1beta1.ProbePhase, err error) {
-	p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(in activities.AskProbesInput) bool { return in.Phase == phase })).
-		After(time.Minute).Return(activities.AskProbesResult{}, err).Once()
+	p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(in probing.Input) bool { return in.Phase == phase })).
+		After(time.Minute).Return(probing.Result{}, err).Once()
 }
 
 // asksOn makes every other AskProbes run for good.
 func (p *guardedPlay) asksOn() {
-	p.env.OnActivity(a.AskProbes, anything(2)...).After(1000*time.Hour).Return(activities.AskProbesResult{}, nil)
+	p.env.OnActivity(a.AskProbes, anything(2)...).After(1000*time.Hour).Return(probing.Result{}, nil)
 }
 
 // rule P14

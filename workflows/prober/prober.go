@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
@@ -17,7 +18,7 @@ import (
 )
 
 // a names the activities; it is never called.
-var a *activities.Activities
+var a *probing.Activities
 
 // Prober runs the probes of a steady state, phase after phase, and receives their
 // results.
@@ -27,7 +28,7 @@ type Prober struct {
 	// Rules are the activities.ProbeRulesNow of the time when the plan was made.
 	Rules int
 	// Input names the owner of the probes.
-	Input activities.AskProbesInput
+	Input probing.Input
 	// Lasts is how long phase During may last, at most.
 	Lasts func(workflow.Context) time.Duration
 	// Changed is called when a result has changed.
@@ -65,7 +66,7 @@ func (p *Prober) Ask(ctx workflow.Context) {
 			if in.Resume != nil {
 				in.Idle = workflow.Now(ctx).Sub(lastAlive)
 			}
-			var result activities.AskProbesResult
+			var result probing.Result
 			last := phase == v1beta1.ProbeDuring && p.Rules >= activities.ProbeRulesFinalAnswers
 			p.finalDue = p.finalDue || last
 			future := workflow.ExecuteActivity(p.options(ctx, phase, last), a.AskProbes, in)
@@ -89,7 +90,7 @@ func (p *Prober) Ask(ctx workflow.Context) {
 			if p.Course.LastSession >= in.Session {
 				silent, lastAlive = 0, workflow.Now(ctx)
 			}
-			if left := activities.SnapshotOf(err); left != nil {
+			if left := probing.SnapshotOf(err); left != nil {
 				in.Resume, silent = left, 0
 				if beat := p.beatAt(in.Session, left.At, lastAlive); beat.Before(lastAlive) {
 					lastAlive = beat

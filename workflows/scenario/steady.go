@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/notification"
@@ -31,7 +32,7 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 	}
 	s.prober = &prober.Prober{
 		Spec: *s.plan.SteadyState, Course: &steadystate.Course{}, Rules: activities.ProbeRulesOneClock,
-		Input: activities.AskProbesInput{Scenario: &s.ref},
+		Input: probing.Input{Scenario: &s.ref},
 		Lasts: func(workflow.Context) time.Duration { return longestScenario }, Changed: s.steadyStateChanged,
 	}
 	course, spec := s.prober.Course, s.prober.Spec

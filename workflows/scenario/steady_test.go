@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/scenarios"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -36,10 +36,10 @@ func newGuardedTheatre(t *testing.T, probe v1beta1.Probe, steps ...scenarios.Ste
 	g := &guardedTheatre{theatre: newTheatre(t, steps...), reports: map[v1beta1.ProbePhase]v1beta1.ProbeState{}, mute: map[v1beta1.ProbePhase]bool{}}
 	probe.Name, probe.PeriodSeconds = "shop", 1
 	g.plan.SteadyState = (&v1beta1.SteadyState{Probes: []v1beta1.Probe{probe}}).ForWorkflow()
-	g.RegisterActivity(&activities.Activities{})
-	g.OnActivity((*activities.Activities)(nil).AskProbes, mock.Anything, mock.Anything).After(1000*time.Hour).Return(activities.AskProbesResult{}, nil).Maybe()
+	g.RegisterActivity(&probing.Activities{})
+	g.OnActivity((*probing.Activities)(nil).AskProbes, mock.Anything, mock.Anything).After(1000*time.Hour).Return(probing.Result{}, nil).Maybe()
 	g.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
-		var asks activities.AskProbesInput
+		var asks probing.Input
 		if info.ActivityType.Name != "AskProbes" || args.Get(&asks) != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package activities
+package operate
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +25,8 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// EndOperationsInput selects the operations to end.
-type EndOperationsInput struct {
+// EndInput selects the operations to end.
+type EndInput struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	// OnlyEnded leaves alone the targets that are disrupted, or will be.
 	OnlyEnded bool `json:"onlyEnded,omitempty"`
@@ -42,8 +41,8 @@ type EndOperationsInput struct {
 	SkipRecovery bool `json:"hurried,omitempty"`
 }
 
-// EndOperationsResult counts the operations that have not ended.
-type EndOperationsResult struct {
+// EndResult counts the operations that have not ended.
+type EndResult struct {
 	// Left counts the pods that still have labels of the operation, Unavailable those whose
 	// operation ended and that are not in service again.
 	Left        int `json:"left,omitempty"`
@@ -60,19 +59,19 @@ type EndOperationsResult struct {
 // disrupts any more (rule L8). It undoes an operation that is not granted yet and finishes
 // the others. It finds the pods by their labels, independent of the records. The condition
 // Operating shows which pods it waits for.
-func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (EndOperationsResult, error) {
+func (a *Activities) EndOperations(ctx context.Context, in EndInput) (EndResult, error) {
 	e := &ending{a: a, in: in, operation: podops.OfDisruption(in.Disruption.UID), problems: map[string]string{}}
 	pods, err := e.pods(ctx)
 	if err != nil {
-		return EndOperationsResult{}, err
+		return EndResult{}, err
 	}
 	spared, operated, err := e.spared(ctx)
 	if err != nil {
-		return EndOperationsResult{}, err
+		return EndResult{}, err
 	}
 	e.warnNeverGiven(ctx)
 	if pods, err = e.withUnlisted(ctx, pods); err != nil {
-		return EndOperationsResult{}, err
+		return EndResult{}, err
 	}
 	var group errgroup.Group
 	group.SetLimit(a.Parallel)
@@ -93,7 +92,7 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 	_ = group.Wait()
 	if err := cluster.FirstOf(errs, "operations are not ended"); err != nil {
 		e.warn(ctx, err)
-		return EndOperationsResult{}, err
+		return EndResult{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.problems)) {
 		if len(e.result.Pods) < 10 {
@@ -109,10 +108,10 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 // ending is one EndOperations.
 type ending struct {
 	a         *Activities
-	in        EndOperationsInput
+	in        EndInput
 	operation podops.Operation
 	mu        sync.Mutex
-	result    EndOperationsResult
+	result    EndResult
 	// problems has, by pod name, why the operation is not over.
 	problems map[string]string
 	// waited are the targets that are not granted yet.
@@ -203,7 +202,7 @@ func (e *ending) unprotect(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	_, err := e.a.patchTarget(ctx, pod.Namespace, pod.Name, e.operation.Unprotect(pod.UID))
-	if err != nil && !apierrors.IsNotFound(err) && !anotherPod(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !AnotherPod(err) {
 		return fmt.Errorf("let others have pod %s: %w", pod.Name, err)
 	}
 	return nil
@@ -259,12 +258,12 @@ func (e *ending) patch(ctx context.Context, pod *corev1.Pod) (after *corev1.Pod,
 			break
 		}
 		after, err := e.a.patchTarget(ctx, pod.Namespace, pod.Name, patch)
-		if stripped == "" && e.in.Over && err != nil && !apierrors.IsNotFound(err) && !anotherPod(err) {
+		if stripped == "" && e.in.Over && err != nil && !apierrors.IsNotFound(err) && !AnotherPod(err) {
 			stripped = "the driver refused the end of its operation (" + err.Error() + ")"
 			after, err = e.a.patchTarget(ctx, pod.Namespace, pod.Name, e.operation.Strip(pod))
 		}
 		switch {
-		case apierrors.IsNotFound(err), anotherPod(err):
+		case apierrors.IsNotFound(err), AnotherPod(err):
 			return nil, "", nil
 		case err != nil:
 			return nil, "", fmt.Errorf("end the operation on pod %s: %w", pod.Name, err)
@@ -331,81 +330,4 @@ func (e *ending) show(ctx context.Context, reason, message string) {
 	_ = e.a.Disruptions.UpdateStatus(ctx, e.in.Disruption, func(d *v1beta1.Disruption) {
 		status.ShowOperation(d, status.Operation{Reason: reason, Message: message})
 	})
-}
-
-// operationsLeft counts the pods on which the disruption's operation has not ended.
-func (a *Activities) operationsLeft(ctx context.Context, e status.FinishInput) (int, error) {
-	if !e.Operated {
-		return 0, nil
-	}
-	operation := podops.OfDisruption(e.Disruption.UID)
-	left := 0
-	if e.NotEnded {
-		a.warnNotInService(ctx, e)
-		return 0, nil // the controller ends the remaining operations
-	}
-	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(e.Disruption.Namespace).List, metav1.ListOptions{LabelSelector: operation.Selector()}, func(page *corev1.PodList) {
-		for i := range page.Items {
-			if operation.Begun(&page.Items[i]) && page.Items[i].DeletionTimestamp == nil {
-				left++
-			}
-		}
-	})
-	if err != nil {
-		return 0, fmt.Errorf("list pods of namespace %s with %s: %w", e.Disruption.Namespace, operation.Selector(), err)
-	}
-	if left == 0 {
-		a.warnNotInService(ctx, e)
-	}
-	return left, nil
-}
-
-func (a *Activities) warnNotInService(ctx context.Context, e status.FinishInput) {
-	if len(e.NotInService) > 0 {
-		cluster.Events(a.Kube).Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that are not in service after the operation: "+strings.Join(e.NotInService, "; "), "")
-	}
-}
-
-// noDriver is the rejection of a disruption that needs a driver where the cluster has none.
-const noDriver = "podOpsLifecycle.policy is Participate, and the cluster has no driver of PodOpsLifecycle that grants pods. Install Kuperator " +
-	"or the component pod-ops-driver, or set whenUnavailable to Proceed, or policy to Respect. Then create the disruption again"
-
-// driverStandsDown is the event where the cluster has two drivers.
-const driverStandsDown = "two drivers of PodOpsLifecycle are installed. The component pod-ops-driver is inactive " +
-	"while Kuperator's webhook " + podops.KuperatorWebhook + " exists, so Kuperator grants the targets"
-
-// operationsOf has the times of a disruption's operations; nil when it has none.
-func operationsOf(spec v1beta1.DisruptionSpec) *Operations {
-	if !spec.ParticipatesInOperations() {
-		return nil
-	}
-	return &Operations{OperatingTimeout: spec.OperatingTimeout(), AvailableTimeout: spec.AvailableTimeout()}
-}
-
-// driver is the name of the driver that grants the cluster's pods. It is empty when there
-// is none, or when the disruption asks none.
-func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string, error) {
-	if !d.Spec.ParticipatesInOperations() {
-		return "", nil
-	}
-	kuperator, builtIn := false, false
-	err := kube.Pages(ctx, a.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List, metav1.ListOptions{}, func(page *admissionregistrationv1.MutatingWebhookConfigurationList) {
-		for _, configuration := range page.Items {
-			kuperator = kuperator || podops.OfKuperator(&configuration)
-			builtIn = builtIn || configuration.Name == podops.BuiltInDriver
-		}
-	})
-	if err != nil {
-		return "", fmt.Errorf("look for a driver of PodOpsLifecycle: %w", err)
-	}
-	switch {
-	case kuperator && builtIn: // an earlier run may have recorded the same event
-		cluster.Events(a.Kube).Record(ctx, d, "DriverStandsDown", driverStandsDown, "")
-		return "Kuperator", nil
-	case kuperator:
-		return "Kuperator", nil
-	case builtIn:
-		return "crdbridge", nil
-	}
-	return "", nil
 }

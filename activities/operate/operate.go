@@ -1,4 +1,7 @@
-package activities
+// Package operate asks the driver of PodOpsLifecycle for a Disruption's targets and gives
+// them back: the activities OperateTargets and EndOperations. It promises that no label of
+// an operation stays on a pod without a report.
+package operate
 
 import (
 	"context"
@@ -24,8 +27,11 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// OperateInput selects the targets that OperateTargets asks a driver for.
-type OperateInput struct {
+// Activities has the activities OperateTargets and EndOperations.
+type Activities struct{ *cluster.Cluster }
+
+// Input selects the targets that OperateTargets asks a driver for.
+type Input struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	// Shards have targets that the driver has not granted yet.
 	Shards []int `json:"shards"`
@@ -34,8 +40,8 @@ type OperateInput struct {
 	Over []int `json:"over,omitempty"`
 }
 
-// OperateResult describes these targets after OperateTargets.
-type OperateResult struct {
+// Result describes these targets after OperateTargets.
+type Result struct {
 	// Given are the shards with granted targets, if some of these have no chaos pod yet or
 	// no target of the shard waits any more.
 	Given []int `json:"given,omitempty"`
@@ -53,31 +59,31 @@ type OperateResult struct {
 // each target (rules L3-L6). It begins operations, finds the pods that are granted and out
 // of service, and undoes operations that take too long. A pod that is being deleted counts
 // as lost. Temporal may run it again at any time.
-func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (OperateResult, error) {
+func (a *Activities) OperateTargets(ctx context.Context, in Input) (Result, error) {
 	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
-		return OperateResult{}, err
+		return Result{}, err
 	}
 	if why, err := cluster.Stopped(ctx, a.Cluster, in.Disruption); why != "" || err != nil {
-		return OperateResult{Waiting: in.Shards, Stopped: why}, err
+		return Result{Waiting: in.Shards, Stopped: why}, err
 	}
 	o := &operating{a: a, d: d, operation: podops.OfDisruption(d.UID), awaited: map[string]string{}}
-	var done OperateResult
+	var done Result
 	for _, number := range in.Shards {
 		shard, err := a.Targets.Shard(ctx, in.Disruption, number)
 		if err != nil {
-			return OperateResult{}, err
+			return Result{}, err
 		}
 		lost, err := o.shard(ctx, &shard, slices.Contains(in.Over, number))
 		if err != nil {
-			return OperateResult{}, err
+			return Result{}, err
 		}
 		done.Lost += lost
 		if !slices.ContainsFunc(shard.Targets, waited) {
 			// An earlier worker may have created some of its chaos pods and died before its
 			// result arrived. The shard counts as given again: CreateChaosPods finds the
 			// existing pods.
-			if slices.ContainsFunc(shard.Targets, mayBeDisrupted) {
+			if slices.ContainsFunc(shard.Targets, targets.Target.MayBeDisrupted) {
 				done.Given = append(done.Given, number)
 			}
 			continue
@@ -85,7 +91,7 @@ func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (Opera
 		done.Waiting = append(done.Waiting, number)
 		lacks, err := a.lackChaosPods(ctx, in.Disruption, shard)
 		if err != nil {
-			return OperateResult{}, err
+			return Result{}, err
 		}
 		if lacks {
 			done.Given = append(done.Given, number)
@@ -97,10 +103,6 @@ func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (Opera
 
 func waited(t targets.Target) bool {
 	return t.Active() && (t.Operation == "" || t.Operation == targets.OperationAsked)
-}
-
-func mayBeDisrupted(t targets.Target) bool {
-	return t.Active() && (t.Operation == targets.OperationGiven || t.Operation == targets.OperationUnmanaged)
 }
 
 // operating is one OperateTargets.
@@ -183,7 +185,7 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 		}
 	}
 	switch {
-	case apierrors.IsNotFound(err), anotherPod(err):
+	case apierrors.IsNotFound(err), AnotherPod(err):
 		next = operationStep{end: targets.Gone}
 	case err != nil && next.end == targets.Gone: // its labels end with it
 	case err != nil && over:
@@ -278,7 +280,7 @@ func (o *operating) writeStatus(ctx context.Context) error {
 	}
 	given, active := 0, targets.Active(shards)
 	for _, target := range active {
-		if mayBeDisrupted(target) {
+		if target.MayBeDisrupted() {
 			given++
 		}
 	}
@@ -318,9 +320,9 @@ func (a *Activities) patchTarget(ctx context.Context, namespace, name string, pa
 	return a.Kube.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
-// anotherPod is true if a patch failed because the name now has another pod: a UID cannot
+// AnotherPod is true if a patch failed because the name now has another pod: a UID cannot
 // change.
-func anotherPod(err error) bool {
+func AnotherPod(err error) bool {
 	var refused apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
 		return false
@@ -328,30 +330,9 @@ func anotherPod(err error) bool {
 	return slices.ContainsFunc(refused.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// given are the targets that may be disrupted, by a live read right before the injection
-// (rule L4).
-func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []targets.Target) ([]targets.Target, error) {
-	operation := podops.OfDisruption(d.UID)
-	var may []targets.Target
-	for _, target := range all {
-		if !mayBeDisrupted(target) {
-			continue
-		}
-		pod, err := cluster.ReadPod(ctx, a.Cluster, d, target)
-		if err != nil {
-			return nil, err
-		}
-		if pod == nil || pod.DeletionTimestamp != nil || target.Operation == targets.OperationGiven && operation.Next(pod) != podops.StepOperate {
-			continue // the next OperateTargets handles it
-		}
-		may = append(may, target)
-	}
-	return may, nil
-}
-
 // lackChaosPods is true when a target of the shard may be disrupted and has no chaos pod.
 func (a *Activities) lackChaosPods(ctx context.Context, ref v1beta1.DisruptionRef, shard targets.Shard) (bool, error) {
-	if !slices.ContainsFunc(shard.Targets, mayBeDisrupted) {
+	if !slices.ContainsFunc(shard.Targets, targets.Target.MayBeDisrupted) {
 		return false, nil
 	}
 	pods, err := cluster.ListChaosPods(ctx, a.Cluster, chaospod.Shard{Disruption: ref, Number: shard.Number})
@@ -362,35 +343,5 @@ func (a *Activities) lackChaosPods(ctx context.Context, ref v1beta1.DisruptionRe
 	for i := range pods {
 		has[chaospod.TargetUID(&pods[i])] = true
 	}
-	return slices.ContainsFunc(shard.Targets, func(t targets.Target) bool { return mayBeDisrupted(t) && !has[t.UID] }), nil
-}
-
-// findTaken fills c.taken with the targets of these chaos pods that were granted and are
-// not any more: a label of the disruption's operation was removed.
-func (c *cleaning) findTaken(ctx context.Context, pods []corev1.Pod) error {
-	if c.d == nil || !c.d.Spec.ParticipatesInOperations() || c.in.Shard.Number == chaospod.AllShards {
-		return nil
-	}
-	shard, err := c.a.Targets.Shard(ctx, c.in.Shard.Disruption, c.in.Shard.Number)
-	if err != nil {
-		return err
-	}
-	operation := podops.OfDisruption(c.d.UID)
-	disrupted := map[types.UID]bool{}
-	for i := range pods {
-		disrupted[chaospod.TargetUID(&pods[i])] = true
-	}
-	for _, target := range shard.Targets {
-		if !target.Active() || target.Operation != targets.OperationGiven || !disrupted[target.UID] || c.lost[target.UID] {
-			continue
-		}
-		pod, err := cluster.ReadPod(ctx, c.a.Cluster, c.d, target)
-		if err != nil {
-			return err
-		}
-		if pod != nil && !operation.Holds(pod) {
-			c.taken[target.UID] = "a label of operation " + operation.ID + " was removed"
-		}
-	}
-	return nil
+	return slices.ContainsFunc(shard.Targets, func(t targets.Target) bool { return t.MayBeDisrupted() && !has[t.UID] }), nil
 }

@@ -1,4 +1,6 @@
-package activities
+// Package replace carries out podReplacement: the activity ReplacePods. It promises that
+// another attempt continues where an earlier one stopped, and replaces no pod twice.
+package replace
 
 import (
 	"cmp"
@@ -40,8 +42,22 @@ const (
 	writeGap = time.Second
 )
 
-// ReplaceResult counts the targets that ReplacePods replaced.
-type ReplaceResult struct {
+// Activities has the activity ReplacePods.
+type Activities struct {
+	*cluster.Cluster
+	// CordonsAtOnce is the highest number of the cluster's nodes that pod replacement keeps
+	// cordoned at once. 0 means 1.
+	CordonsAtOnce int
+	// GonePatience is how long ReplacePods waits for a pod's removal after its grace
+	// period. 0 means 2 minutes.
+	GonePatience time.Duration
+	// SuccessorPatience is how long ReplacePods then waits until the pods' successors have a
+	// node. 0 means 30 s.
+	SuccessorPatience time.Duration
+}
+
+// Result counts the targets that ReplacePods replaced.
+type Result struct {
 	Replaced int `json:"replaced"`
 	Total    int `json:"total"`
 	// Lost counts targets that were gone before ReplacePods did anything.
@@ -56,13 +72,13 @@ type ReplaceResult struct {
 // continues with the pods that are not replaced yet, and touches no target twice (rule 18).
 // A pod that cannot be replaced is no error. If it is cancelled, it leaves nodes cordoned,
 // and CleanChaosPods uncordons them.
-func (a *Activities) ReplacePods(ctx context.Context, ref v1beta1.DisruptionRef) (ReplaceResult, error) {
+func (a *Activities) ReplacePods(ctx context.Context, ref v1beta1.DisruptionRef) (Result, error) {
 	r, err := a.newReplacing(ctx, ref)
 	if err != nil {
-		return ReplaceResult{}, err
+		return Result{}, err
 	}
 	if err := r.begin(ctx); err != nil {
-		return ReplaceResult{}, err
+		return Result{}, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- r.replaceAll(ctx) }()
@@ -77,7 +93,7 @@ func (a *Activities) ReplacePods(ctx context.Context, ref v1beta1.DisruptionRef)
 		}
 	}
 	if err := errors.Join(err, r.writeProgress(ctx)); err != nil {
-		return ReplaceResult{}, err
+		return Result{}, err
 	}
 	r.recordEvents(ctx)
 	return r.result(), nil
@@ -113,14 +129,11 @@ func (a *Activities) newReplacing(ctx context.Context, ref v1beta1.DisruptionRef
 		return nil, err
 	}
 	return &replacing{
-		a: a, d: d, shards: shards, cordons: a.cordons(),
+		a: a, d: d, shards: shards, cordons: replacement.Cordons{Kube: a.Kube},
 		fresh: map[types.UID]bool{}, shardOf: map[types.UID]int{}, dirty: map[int]bool{},
 		pods: replacement.Pods{Kube: a.Kube, Namespace: d.Namespace, Params: *d.Spec.PodReplacement},
 	}, nil
 }
-
-// cordons creates and finds the cordons of disruptions.
-func (a *Activities) cordons() replacement.Cordons { return replacement.Cordons{Kube: a.Kube} }
 
 // begin records the targets that are about to be replaced before anything is done. If such
 // a target is gone later, it was replaced. The record has the storage of each target, which

@@ -1,4 +1,4 @@
-package activities
+package steadystate
 
 import (
 	"cmp"
@@ -19,20 +19,17 @@ import (
 	"github.com/squall-chaos/squall/activities/probe"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
-	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// AskProbesInput selects the probes that AskProbes asks.
-type AskProbesInput = steadystate.Input
-
-// AskProbesResult has the last answers of the probes.
-type AskProbesResult = steadystate.Result
-
-// ProbeSnapshot is the state with which the next AskProbes of a phase continues.
-type ProbeSnapshot = steadystate.Snapshot
+// Activities has the activities AskProbes and ReportSteadyState.
+type Activities struct {
+	*cluster.Cluster
+	// Prober asks the probes of disruptions. nil means that this worker asks no probes.
+	Prober *Prober
+}
 
 // errorProberStopped is the type of AskProbes's error when its worker stops.
 const errorProberStopped = "ProberStopped"
@@ -40,8 +37,8 @@ const errorProberStopped = "ProberStopped"
 // SnapshotOf is the state that an AskProbes with the error err left. It is in the last
 // heartbeat if its worker died, and in the error if its worker stopped. nil means that it
 // left none.
-func SnapshotOf(err error) *ProbeSnapshot {
-	var snapshot ProbeSnapshot
+func SnapshotOf(err error) *Snapshot {
+	var snapshot Snapshot
 	if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
 		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&snapshot) == nil {
 			return &snapshot
@@ -60,52 +57,52 @@ func SnapshotOf(err error) *ProbeSnapshot {
 // During it asks until it is cancelled. When cancelled it returns its result. It makes one
 // attempt: the error type ProberStopped means that the worker stops, and another attempt
 // continues with SnapshotOf the error.
-func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbesResult, error) {
+func (a *Activities) AskProbes(ctx context.Context, in Input) (Result, error) {
 	if a.Prober == nil {
-		return AskProbesResult{}, errors.New("this worker asks no probes")
+		return Result{}, errors.New("this worker asks no probes")
 	}
 	stopBeating := a.beatUntilReady(ctx, in)
-	asked, release, err := a.findAsked(ctx, in)
+	asked, release, err := FindAsked(ctx, a, in)
 	stopBeating()
 	if err != nil {
-		return AskProbesResult{}, err
+		return Result{}, err
 	}
 	defer release()
-	var last ProbeSnapshot
+	var last Snapshot
 	received, stopRecording := recordAnswers(ctx, in.Phase, asked)
 	defer stopRecording()
-	session := &steadystate.Session{
-		Input: in, Probes: asked.spec.WithDefaults().Of(in.Phase), Ask: asked.by.Ask,
-		Targets: asked.targets, Pod: asked.pod, Stop: activity.GetWorkerStopChannel(ctx),
-		Heartbeat: func(s ProbeSnapshot) { last = s; activity.RecordHeartbeat(ctx, s) },
+	session := &Session{
+		Input: in, Probes: asked.Spec.WithDefaults().Of(in.Phase), Ask: asked.By.Ask,
+		Targets: asked.Targets, Pod: asked.Pod, Stop: activity.GetWorkerStopChannel(ctx),
+		Heartbeat: func(s Snapshot) { last = s; activity.RecordHeartbeat(ctx, s) },
 		Signal:    signalWorkflow, OnAnswer: received,
 	}
 	result, err := session.Run(ctx)
 	if err == nil && heartbeatLost(ctx) {
-		err = steadystate.ErrStopped
+		err = ErrStopped
 	}
-	if errors.Is(err, steadystate.ErrStopped) {
+	if errors.Is(err, ErrStopped) {
 		return result, temporal.NewApplicationErrorWithOptions(err.Error(), errorProberStopped, temporal.ApplicationErrorOptions{Details: []any{last}})
 	}
 	return result, err
 }
 
-// asked are the probes of one AskProbes, with the pods that they ask.
-type asked struct {
-	spec v1beta1.SteadyState
-	by   *probe.Prober
-	// targets are the targets that can be asked now, with the control group.
-	targets func(context.Context) ([]steadystate.Target, error)
-	// pod is the last known state of one of them; nil if unknown.
-	pod func(types.UID) *corev1.Pod
+// Asked are the probes of one AskProbes, with the pods that they ask.
+type Asked struct {
+	Spec v1beta1.SteadyState
+	By   *probe.Prober
+	// Targets are the targets that can be asked now, with the control group.
+	Targets func(context.Context) ([]Target, error)
+	// Pod is the last known state of one of them; nil if unknown.
+	Pod func(types.UID) *corev1.Pod
 	// describe is the target of an answer, as a part of a sentence.
 	describe func(probe.Key) string
 	// warn records an event on the object whose probes these are.
 	warn func(ctx context.Context, reason, message, key string)
 }
 
-// findAsked finds the probes to ask. The caller has to call release once it asks no more.
-func (a *Activities) findAsked(ctx context.Context, in AskProbesInput) (_ asked, release func(), err error) {
+// FindAsked finds the probes to ask. The caller has to call release once it asks no more.
+func FindAsked(ctx context.Context, a *Activities, in Input) (_ Asked, release func(), err error) {
 	if in.Scenario != nil {
 		return a.askedOfScenario(ctx, *in.Scenario)
 	}
@@ -114,21 +111,21 @@ func (a *Activities) findAsked(ctx context.Context, in AskProbesInput) (_ asked,
 		err = fmt.Errorf("disruption %s/%s has no steady state", in.Disruption.Namespace, in.Disruption.Name)
 	}
 	if err != nil {
-		return asked{}, nil, err
+		return Asked{}, nil, err
 	}
 	by, namespace, release, err := a.Prober.In(ctx, in.Disruption.Namespace)
 	if err != nil {
-		return asked{}, nil, err
+		return Asked{}, nil, err
 	}
 	followed := &followedTargets{records: a.Targets, namespace: namespace, in: in, spec: &d.Spec}
 	if d.Spec.SteadyState.Compares() {
 		if followed.control, err = a.Targets.LoadControl(ctx, in.Disruption); err != nil {
 			release()
-			return asked{}, nil, err
+			return Asked{}, nil, err
 		}
 	}
-	return asked{
-		spec: *d.Spec.SteadyState, by: by, targets: followed.now, pod: followed.pod, describe: followed.describe,
+	return Asked{
+		Spec: *d.Spec.SteadyState, By: by, Targets: followed.now, Pod: followed.pod, describe: followed.describe,
 		warn: func(ctx context.Context, reason, message, key string) {
 			cluster.Events(a.Kube).Warn(ctx, status.Named(in.Disruption), reason, message, key)
 		},
@@ -137,22 +134,22 @@ func (a *Activities) findAsked(ctx context.Context, in AskProbesInput) (_ asked,
 
 // askedOfScenario are the probes of a scenario as a whole, which has no targets. It reads
 // the current spec: an edited scenario ends with its next step.
-func (a *Activities) askedOfScenario(ctx context.Context, ref contract.ScenarioRef) (asked, func(), error) {
+func (a *Activities) askedOfScenario(ctx context.Context, ref contract.ScenarioRef) (Asked, func(), error) {
 	s, err := scenarios.Read(ctx, a.Disruptions.Client(), ref)
 	if err == nil && s.Spec.SteadyState == nil {
 		err = fmt.Errorf("DisruptionScenario %s has no steady state", ref)
 	}
 	if err != nil {
-		return asked{}, nil, err
+		return Asked{}, nil, err
 	}
 	by, _, release, err := a.Prober.In(ctx, ref.Namespace)
 	if err != nil {
-		return asked{}, nil, err
+		return Asked{}, nil, err
 	}
-	return asked{
-		spec: *s.Spec.SteadyState, by: by,
-		targets:  func(context.Context) ([]steadystate.Target, error) { return nil, nil },
-		pod:      func(types.UID) *corev1.Pod { return nil },
+	return Asked{
+		Spec: *s.Spec.SteadyState, By: by,
+		Targets:  func(context.Context) ([]Target, error) { return nil, nil },
+		Pod:      func(types.UID) *corev1.Pod { return nil },
 		describe: func(probe.Key) string { return "" },
 		warn: func(ctx context.Context, reason, message, key string) {
 			cluster.Events(a.Kube).Of(ctx, v1beta1.KindDisruptionScenario, s, corev1.EventTypeWarning, reason, message, key)
@@ -171,7 +168,7 @@ func heartbeatLost(ctx context.Context) bool {
 
 // beatUntilReady sends heartbeats while the activity waits for the cluster. They keep the
 // snapshot from which it continues.
-func (a *Activities) beatUntilReady(ctx context.Context, in AskProbesInput) (stop func()) {
+func (a *Activities) beatUntilReady(ctx context.Context, in Input) (stop func()) {
 	beating, cancel := context.WithCancel(ctx)
 	beat := func() {
 		if in.Resume != nil {
@@ -201,7 +198,7 @@ func (a *Activities) beatUntilReady(ctx context.Context, in AskProbesInput) (sto
 func signalWorkflow(ctx context.Context, t contract.ProbeTransition) error {
 	err := activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", contract.SignalProbe, t)
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
-		return steadystate.ErrWorkflowEnded
+		return ErrWorkflowEnded
 	}
 	return err
 }
@@ -210,7 +207,7 @@ func signalWorkflow(ctx context.Context, t contract.ProbeTransition) error {
 type followedTargets struct {
 	records   *targets.Store
 	namespace *probe.Namespace
-	in        AskProbesInput
+	in        Input
 	spec      *v1beta1.DisruptionSpec
 	// control is the control group; nil without one.
 	control *targets.ControlGroup
@@ -224,7 +221,7 @@ type followedTargets struct {
 // now are the existing pods of the records: in Before and During those that are disrupted,
 // in After also those that were. The control group's pods that no disruption disrupts are
 // asked in all phases.
-func (f *followedTargets) now(ctx context.Context) ([]steadystate.Target, error) {
+func (f *followedTargets) now(ctx context.Context) ([]Target, error) {
 	shards, err := f.records.ShardsNow(ctx, f.in.Disruption)
 	if err != nil {
 		return nil, err
@@ -233,7 +230,7 @@ func (f *followedTargets) now(ctx context.Context) ([]steadystate.Target, error)
 	if len(f.spec.Containers) > 0 {
 		container = f.spec.Containers[0]
 	}
-	found, names := []steadystate.Target(nil), map[types.UID]string{}
+	found, names := []Target(nil), map[types.UID]string{}
 	for _, shard := range shards {
 		for _, target := range shard.Targets {
 			if !target.Active() && f.in.Phase != v1beta1.ProbeAfter {
@@ -241,7 +238,7 @@ func (f *followedTargets) now(ctx context.Context) ([]steadystate.Target, error)
 			}
 			if f.exists(target.Name, target.UID) {
 				names[target.UID] = target.Name
-				found = append(found, steadystate.Target{UID: target.UID, Name: target.Name, Container: container})
+				found = append(found, Target{UID: target.UID, Name: target.Name, Container: container})
 			}
 		}
 	}
@@ -251,11 +248,11 @@ func (f *followedTargets) now(ctx context.Context) ([]steadystate.Target, error)
 		for _, pod := range f.control.Pods {
 			if !disrupted[pod.UID] && f.exists(pod.Name, pod.UID) {
 				names[pod.UID], kept[pod.UID] = pod.Name, true
-				found = append(found, steadystate.Target{UID: pod.UID, Name: pod.Name, Container: container, Control: true})
+				found = append(found, Target{UID: pod.UID, Name: pod.Name, Container: container, Control: true})
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b steadystate.Target) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b Target) int { return cmp.Compare(a.Name, b.Name) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.names, f.kept = names, kept

@@ -1,4 +1,4 @@
-package activities
+package steadystate
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func (f *failureEvents) worth(tick probe.Tick, now time.Time) bool {
 
 // recordAnswers returns received, which counts answers and records failures as events, and
 // stop, which waits for the events that are under way.
-func recordAnswers(ctx context.Context, phase v1beta1.ProbePhase, of asked) (received func(probe.Tick), stop func()) {
+func recordAnswers(ctx context.Context, phase v1beta1.ProbePhase, of Asked) (received func(probe.Tick), stop func()) {
 	failures := make(chan string, waitingFailures)
 	var recording sync.WaitGroup
 	recording.Go(func() {

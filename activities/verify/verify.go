@@ -1,4 +1,7 @@
-package activities
+// Package verify searches nodes for what a Disruption may have left there: the activity
+// VerifyNodes. It promises that a node counts as clean only after a search, or once it is
+// gone.
+package verify
 
 import (
 	"context"
@@ -13,13 +16,17 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/nodecommand"
 	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
 
-// VerifyInput has the nodes whose chaos pods ended without a proof that they left nothing.
-type VerifyInput struct {
+// Activities has the activity VerifyNodes.
+type Activities struct{ *cluster.Cluster }
+
+// Input has the nodes whose chaos pods ended without a proof that they left nothing.
+type Input struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	Nodes      []string              `json:"nodes"`
 	// Released is true when a person force-released a failed chaos pod: VerifyNodes then
@@ -27,17 +34,20 @@ type VerifyInput struct {
 	Released bool `json:"released,omitempty"`
 }
 
-// VerifyResult has the marks that are left on these nodes.
-type VerifyResult struct {
+// Result has the marks that are left on these nodes.
+type Result struct {
 	// Left lists what is left, or could not be checked; at most 50 entries.
 	Left []string `json:"left,omitempty"`
 }
+
+// mostLeft bounds the list in a workflow's history.
+const mostLeft = 50
 
 // VerifyNodes searches the nodes for the disruption's marks, cleans up from the journal,
 // and returns what is left. A node that is gone has nothing left. It waits for a node that
 // is not ready, up to the node timeout. It costs two API writes for each node, and four
 // more for a node with something to clean.
-func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyResult, error) {
+func (a *Activities) VerifyNodes(ctx context.Context, in Input) (Result, error) {
 	labels := chaospod.OwnerLabels(in.Disruption)
 	labels[v1beta1.LabelCleaner] = "true"
 	v := &verification{a: a, in: in, owner: chaospod.Owner{Name: activity.GetInfo(ctx).WorkflowExecution.RunID, Labels: labels}}
@@ -47,16 +57,16 @@ func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyRes
 		group.Go(func() error { return v.verify(groupCtx, name) })
 	}
 	if err := group.Wait(); err != nil {
-		return VerifyResult{}, err
+		return Result{}, err
 	}
 	slices.Sort(v.left)
-	return VerifyResult{Left: v.left[:min(len(v.left), maxLeft)]}, nil
+	return Result{Left: v.left[:min(len(v.left), mostLeft)]}, nil
 }
 
 // verification is the state of one VerifyNodes.
 type verification struct {
 	a     *Activities
-	in    VerifyInput
+	in    Input
 	owner chaospod.Owner
 	mu    sync.Mutex
 	left  []string
@@ -84,7 +94,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		v.addLeft(name, marks...)
 		return err
 	}
-	messages, err := v.a.commands().Clean(ctx, v.owner, node, v.in.Disruption.UID)
+	messages, err := v.commands().Clean(ctx, v.owner, node, v.in.Disruption.UID)
 	if err != nil {
 		return err
 	}
@@ -94,6 +104,21 @@ func (v *verification) verify(ctx context.Context, name string) error {
 	}
 	v.addLeft(name, marks...)
 	return err
+}
+
+// uncordon removes the disruption's cordon from a node. If a person force-released it,
+// uncordon only reports it.
+func (v *verification) uncordon(ctx context.Context, name string) error {
+	if !v.in.Released {
+		return replacement.Cordons{Kube: v.a.Kube}.Uncordon(ctx, name, v.in.Disruption.UID)
+	}
+	v.addLeft(name, fmt.Sprintf("it is cordoned, with the annotation %s%s", v1beta1.AnnotationCordon, v.in.Disruption.UID))
+	return nil
+}
+
+// commands runs commands on nodes.
+func (v *verification) commands() nodecommand.Runner {
+	return nodecommand.Runner{Kube: v.a.Kube, Builder: v.a.Builder}
 }
 
 // awaitReady waits for a node that is not ready as long as for one that does not answer:
@@ -115,7 +140,7 @@ func (v *verification) awaitReady(ctx context.Context, node *corev1.Node) (*core
 
 // audit returns the disruption's marks on a node, or why it could not look for them.
 func (v *verification) audit(ctx context.Context, node *corev1.Node) (marks []string, err error) {
-	audit, why, err := v.a.commands().Audit(ctx, v.owner, node, "--disruption", string(v.in.Disruption.UID))
+	audit, why, err := v.commands().Audit(ctx, v.owner, node, "--disruption", string(v.in.Disruption.UID))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package activities
+package replace
 
 import (
 	"cmp"
@@ -85,7 +85,7 @@ func (r *replacing) recordEvents(ctx context.Context) {
 	}
 }
 
-func (r *replacing) result() ReplaceResult {
+func (r *replacing) result() Result {
 	p := r.progress()
-	return ReplaceResult{Replaced: p.Injected, Total: p.Total, Lost: len(r.lost), Stopped: r.stopped}
+	return Result{Replaced: p.Injected, Total: p.Total, Lost: len(r.lost), Stopped: r.stopped}
 }
