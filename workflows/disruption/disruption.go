@@ -40,7 +40,7 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 		return Result{}, d.continueAsNew(ctx)
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on no cancellation stops the workflow
-	d.endGuard()
+	d.guard.finish()
 	d.notifier.ends(ctx)
 	for !d.clean(ctx) {
 		if d.newRunDue {
@@ -233,8 +233,8 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 }
 
 // followServices sends the chaos pods the addresses of services when the bridge reports a
-// change. It also does so when no observation arrived for safetyPeriod. No history before
-// this branch has a disruption that names services, so this needs no version.
+// change. It also does so when no observation arrived for safetyPeriod. Histories of older
+// workers have no disruption that names services: this needs no version.
 func (d *disruption) followServices(ctx workflow.Context) {
 	seen := d.Services
 	if d.Observed != nil {

@@ -38,8 +38,7 @@ func (i *injection) begin(ctx workflow.Context, known int, chosen targets.Select
 
 // inject starts the injection into the targets that were just chosen, beside the known
 // shards. Chaos pods inject, or the worker disrupts the targets if the kind is one of the
-// worker's. No release before this branch had a kind of the worker, so this needs no
-// version.
+// worker's. Histories of older workers have no such kind: this needs no version.
 func (i *injection) inject(ctx workflow.Context, known int, chosen targets.Selection) {
 	if i.Plan.Kinds.By() == v1beta1.ByWorker {
 		i.replacePods(ctx)

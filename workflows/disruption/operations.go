@@ -16,8 +16,8 @@ import (
 // A disruption that participates in operations requests an operation on each of its
 // targets. The bridge reports the progress of these operations. The disruption injects
 // into targets whose operation has begun, and ends the operations when the targets are
-// clean. No plan before this branch had Operations, and without them nothing here does
-// anything: it needs no version.
+// clean. Older plans have no Operations, and without them nothing here does anything: it
+// needs no version.
 
 // operates is true for a disruption that is an operation on its targets.
 func (s *State) operates() bool { return s.Plan != nil && s.Plan.Operations != nil }

@@ -18,11 +18,11 @@ import (
 )
 
 // This file has the steady state of a disruption: probes that let it begin, end it, and
-// judge it. No plan before this branch had a SteadyState, and without one nothing here
-// does anything: it needs no version.
+// judge it. Older plans have no SteadyState, and without one nothing here does anything: it
+// needs no version.
 
-// lastWordPatience is longer than it takes to detect a prober that died.
-const lastWordPatience = 15 * time.Second
+// finalResultPatience is longer than it takes to detect a prober that died.
+const finalResultPatience = 15 * time.Second
 
 // mostSteadyReports is how often a phase is written into status at most: probes may turn
 // for hours. The last result is in the last status.
@@ -272,10 +272,10 @@ func (g *guard) statusReport(ctx workflow.Context, change status.SteadyStateChan
 	return status.SteadyStateReport{Disruption: g.ref, Status: now, Change: change, Message: message}
 }
 
-// endGuard ends phase During: the disruption is about to be cleaned.
-func (s *State) endGuard() {
-	if s.guarded() && s.Steady != nil && s.Steady.Phase == v1beta1.ProbeDuring {
-		s.Steady.End(*s.Plan.SteadyState, false)
+// finish ends phase During: the disruption is about to be cleaned.
+func (g *guard) finish() {
+	if g.guarded() && g.Steady != nil && g.Steady.Phase == v1beta1.ProbeDuring {
+		g.Steady.End(*g.Plan.SteadyState, false)
 	}
 }
 
@@ -309,7 +309,7 @@ func (g *guard) awaitRecovery(ctx workflow.Context) {
 // once.
 func (g *guard) awaitFinalResult(ctx workflow.Context) {
 	if g.guarded() && g.prober != nil && g.prober.FinalDue() && !g.skipsRecovery() {
-		_, _ = flow.AwaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !g.prober.FinalDue() || g.skipsRecovery() })
+		_, _ = flow.AwaitFor(ctx, finalResultPatience, "the answers to the probes", func() bool { return !g.prober.FinalDue() || g.skipsRecovery() })
 	}
 }
 
