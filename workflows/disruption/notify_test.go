@@ -26,8 +26,8 @@ import (
 // hook is a webhook that receives all notifications.
 var hook = notify.Recipient{Way: notify.Webhook, Least: v1beta1.NotificationInfo}
 
-// notifier names the activities of notifications; it is never called.
-var notifier *notify.Activities
+// notifying names the activities of notifications; it is never called.
+var notifying *notify.Activities
 
 // notified sends the disruption's notifications to a webhook.
 func (w *world) notified(t *testing.T) {
@@ -57,7 +57,7 @@ func (w *world) receives(t *testing.T) (received func() []string) {
 func recording(env *testsuite.TestWorkflowEnvironment, line func(notify.Notification) string) (received func() []string) {
 	var mu sync.Mutex
 	var all []string
-	env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
+	env.OnActivity(notifying.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, line(in.Notification))
@@ -185,8 +185,8 @@ func TestAWebhookThatNeverAnswersDelaysNothing(t *testing.T) {
 		w := newWorld(t)
 		if notified {
 			w.notified(t)
-			w.env.OnActivity(notifier.Notify, anything(2)...).After(time.Minute).Return(errors.New("the webhook cannot be reached"))
-			w.env.OnActivity(notifier.GiveUpNotification, anything(2)...).Return(nil)
+			w.env.OnActivity(notifying.Notify, anything(2)...).After(time.Minute).Return(errors.New("the webhook cannot be reached"))
+			w.env.OnActivity(notifying.GiveUpNotification, anything(2)...).Return(nil)
 		}
 		w.after(10*time.Minute, w.end)
 		began := w.env.Now()

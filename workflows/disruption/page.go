@@ -51,11 +51,11 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 }
 
 // endingClass is Rejected, or the class of the ending.
-func (d *disruption) endingClass() v1beta1.EndingClass {
-	if d.Plan.Rejected != "" {
+func (s *State) endingClass() v1beta1.EndingClass {
+	if s.Plan.Rejected != "" {
 		return v1beta1.ClassRejected
 	}
-	return v1beta1.ClassOf(d.Ending)
+	return v1beta1.ClassOf(s.Ending)
 }
 
 // details is the page a person reads in the Temporal UI: markdown.
