@@ -9,16 +9,30 @@ import (
 
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/cluster"
-	"github.com/squall-chaos/squall/activities/nodecommand"
 	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/steadystate"
+	"github.com/squall-chaos/squall/activities/verify"
 )
 
-// Activities carries what every activity needs. The worker registers its methods with
-// Temporal under their own names.
+// Each step has a name of its own here, so that Activities can embed all of them.
+type (
+	asking    = steadystate.Activities
+	operating = operate.Activities
+	replacing = replace.Activities
+	verifying = verify.Activities
+)
+
+// Activities are the activities of all steps on one cluster. The worker registers them with
+// Temporal under the names of their methods. Workflows name them by its zero value.
 type Activities struct {
 	*cluster.Cluster
+	*asking
+	*operating
+	*replacing
+	*verifying
 	// Policies is this worker's only watch on DisruptionPolicies. nil means no policies.
 	Policies *policy.Watch
 	// OptIn is true if disruptions need the opt-in label on their namespace. Each check of
@@ -32,25 +46,20 @@ type Activities struct {
 	NodeShare int
 	// Clouds knows the address ranges of cloud providers' services.
 	Clouds *cloud.Clouds
-	// Prober asks the probes of disruptions. nil means that this worker asks no probes.
-	Prober *steadystate.Prober
 	// Notify has the receivers of notifications. The zero value has none.
 	Notify notify.Settings
-	// CordonsAtOnce is the highest number of the cluster's nodes that pod replacement keeps
-	// cordoned at once. 0 means 1.
-	CordonsAtOnce int
-	// GonePatience is how long ReplacePods waits for a pod's removal after its grace
-	// period. 0 means 2 minutes.
-	GonePatience time.Duration
-	// SuccessorPatience is how long ReplacePods then waits until the pods' successors have a
-	// node. 0 means 30 s.
-	SuccessorPatience time.Duration
 	// StartPatience is how long the finalizer stays on a chaos pod that was Pending when it
 	// was deleted. 0 means 5 s.
 	StartPatience time.Duration
 }
 
-// commands runs commands on nodes.
-func (a *Activities) commands() nodecommand.Runner {
-	return nodecommand.Runner{Kube: a.Kube, Builder: a.Builder}
+// New returns the activities on a cluster. The caller adds the settings of the steps.
+func New(on *cluster.Cluster) *Activities {
+	return &Activities{
+		Cluster:   on,
+		asking:    &asking{Cluster: on},
+		operating: &operating{Cluster: on},
+		replacing: &replacing{Cluster: on},
+		verifying: &verifying{Cluster: on},
+	}
 }

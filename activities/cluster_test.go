@@ -31,14 +31,12 @@ type testCluster struct {
 
 func newCluster(t *testing.T) *testCluster {
 	world := apicluster.New(t)
-	acts := &Activities{
-		Cluster: &cluster.Cluster{
-			Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
-			Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
-		},
-		Policies: world.Policies,
-		Clouds:   &cloud.Clouds{Kube: world.Client, ConfigMap: types.NamespacedName{Namespace: world.Chaos, Name: "cloud-ranges"}},
-	}
+	acts := New(&cluster.Cluster{
+		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
+		Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
+	})
+	acts.Policies = world.Policies
+	acts.Clouds = &cloud.Clouds{Kube: world.Client, ConfigMap: types.NamespacedName{Namespace: world.Chaos, Name: "cloud-ranges"}}
 	return &testCluster{world, acts, world.NewWorker(acts)}
 }
 

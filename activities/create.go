@@ -18,6 +18,7 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // CreateInput selects the targets that get chaos pods.
@@ -202,4 +203,25 @@ func (a *Activities) showRefusal(ctx context.Context, d *v1beta1.Disruption, why
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), cluster.Planned(ctx, d, func(live *v1beta1.Disruption) {
 		status.SetCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
 	}))
+}
+
+// given are the targets that may be disrupted, by a live read right before the injection
+// (rule L4).
+func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []targets.Target) ([]targets.Target, error) {
+	operation := podops.OfDisruption(d.UID)
+	var may []targets.Target
+	for _, target := range all {
+		if !target.MayBeDisrupted() {
+			continue
+		}
+		pod, err := cluster.ReadPod(ctx, a.Cluster, d, target)
+		if err != nil {
+			return nil, err
+		}
+		if pod == nil || pod.DeletionTimestamp != nil || target.Operation == targets.OperationGiven && operation.Next(pod) != podops.StepOperate {
+			continue // the next OperateTargets handles it
+		}
+		may = append(may, target)
+	}
+	return may, nil
 }

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"go.temporal.io/sdk/activity"
@@ -15,6 +16,8 @@ import (
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // Finish writes the last status, deletes the records and removes the Disruption's
@@ -97,4 +100,37 @@ func (a *Activities) showFinished(ctx context.Context, e status.FinishInput) err
 		a.Disruptions.Deleted(e.Disruption)
 	}
 	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) { status.ShowFinished(d, e) })
+}
+
+// operationsLeft counts the pods on which the disruption's operation has not ended.
+func (a *Activities) operationsLeft(ctx context.Context, e status.FinishInput) (int, error) {
+	if !e.Operated {
+		return 0, nil
+	}
+	operation := podops.OfDisruption(e.Disruption.UID)
+	left := 0
+	if e.NotEnded {
+		a.warnNotInService(ctx, e)
+		return 0, nil // the controller ends the remaining operations
+	}
+	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(e.Disruption.Namespace).List, metav1.ListOptions{LabelSelector: operation.Selector()}, func(page *corev1.PodList) {
+		for i := range page.Items {
+			if operation.Begun(&page.Items[i]) && page.Items[i].DeletionTimestamp == nil {
+				left++
+			}
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list pods of namespace %s with %s: %w", e.Disruption.Namespace, operation.Selector(), err)
+	}
+	if left == 0 {
+		a.warnNotInService(ctx, e)
+	}
+	return left, nil
+}
+
+func (a *Activities) warnNotInService(ctx context.Context, e status.FinishInput) {
+	if len(e.NotInService) > 0 {
+		cluster.Events(a.Kube).Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that are not in service after the operation: "+strings.Join(e.NotInService, "; "), "")
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // cleanable is true if the target of a failed chaos pod still runs (rules 38, 39). A pod of
@@ -150,4 +151,34 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	cluster.RecordEnded(ctx, c.a.Cluster, c.d, "TargetNotInjected", "not injected: their chaos pods ended before the injection", neverInjected, ended)
 	cluster.RecordEnded(ctx, c.a.Cluster, c.d, "TargetEnded", "no longer disrupted because their chaos pods ended", chaosPodEnded, ended)
 	return len(ended), nil
+}
+
+// findTaken fills c.taken with the targets of these chaos pods that were granted and are
+// not any more: a label of the disruption's operation was removed.
+func (c *cleaning) findTaken(ctx context.Context, pods []corev1.Pod) error {
+	if c.d == nil || !c.d.Spec.ParticipatesInOperations() || c.in.Shard.Number == chaospod.AllShards {
+		return nil
+	}
+	shard, err := c.a.Targets.Shard(ctx, c.in.Shard.Disruption, c.in.Shard.Number)
+	if err != nil {
+		return err
+	}
+	operation := podops.OfDisruption(c.d.UID)
+	disrupted := map[types.UID]bool{}
+	for i := range pods {
+		disrupted[chaospod.TargetUID(&pods[i])] = true
+	}
+	for _, target := range shard.Targets {
+		if !target.Active() || target.Operation != targets.OperationGiven || !disrupted[target.UID] || c.lost[target.UID] {
+			continue
+		}
+		pod, err := cluster.ReadPod(ctx, c.a.Cluster, c.d, target)
+		if err != nil {
+			return err
+		}
+		if pod != nil && !operation.Holds(pod) {
+			c.taken[target.UID] = "a label of operation " + operation.ID + " was removed"
+		}
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -82,7 +83,7 @@ func (c *testCluster) pod(name string) *corev1.Pod {
 }
 
 // chosenFor prepares a disruption that participates in operations, and chooses its targets.
-func (c *testCluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec)) (v1beta1.DisruptionRef, OperateInput) {
+func (c *testCluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec)) (v1beta1.DisruptionRef, operate.Input) {
 	c.Helper()
 	c.withDriver()
 	ref := c.Disruption(name, func(spec *v1beta1.DisruptionSpec) {
@@ -94,7 +95,7 @@ func (c *testCluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec
 	if plan := do[Plan](c, c.Prepare, ref); plan.Operations == nil || plan.Operations.OperatingTimeout != 5*time.Minute {
 		c.Fatalf("plan = %+v, want operations with their defaults", plan)
 	}
-	return ref, OperateInput{Disruption: ref, Shards: do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added}
+	return ref, operate.Input{Disruption: ref, Shards: do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added}
 }
 
 func (c *testCluster) wantNoLabels(ref v1beta1.DisruptionRef, names ...string) {
@@ -117,7 +118,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 	before := c.pod(pod.Name)
 
 	create := CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}
-	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
+	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
 		t.Fatalf("first look = %+v, want the target waited for", done)
 	}
 	after := c.pod(pod.Name)
@@ -137,7 +138,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 	if !operation.Holds(c.pod(pod.Name)) {
 		t.Fatalf("labels = %v, want it given: this proves nothing", c.pod(pod.Name).Labels)
 	}
-	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 0 || len(done.Waiting) != 1 {
+	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 0 || len(done.Waiting) != 1 {
 		t.Errorf("given and still ready = %+v, want it waited for", done)
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "still ready")
@@ -146,7 +147,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 	}
 
 	c.settle(true)
-	done := do[OperateResult](c, c.OperateTargets, in)
+	done := do[operate.Result](c, c.OperateTargets, in)
 	if len(done.Given) != 1 || len(done.Waiting) != 0 {
 		t.Fatalf("out of service = %+v, want it given", done)
 	}
@@ -154,12 +155,12 @@ func TestAnOperationOnATarget(t *testing.T) {
 	if created := do[CreateResult](c, c.CreateChaosPods, create); created.Pods != 1 {
 		t.Fatalf("created = %+v, want one chaos pod", created)
 	}
-	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
+	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 1 {
 		t.Errorf("asked again, as the answer was lost = %+v, want created what may be missing", done)
 	}
 
 	// The operation does not end while the target has a chaos pod.
-	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: true}); !operation.Holds(c.pod(pod.Name)) {
+	if ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Over: true}); !operation.Holds(c.pod(pod.Name)) {
 		t.Errorf("ended = %+v beside a chaos pod; labels %v", ended, c.pod(pod.Name).Labels)
 	}
 	c.kubelet(ref, map[string]int32{"node-0": 0})
@@ -169,15 +170,15 @@ func TestAnOperationOnATarget(t *testing.T) {
 	if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Operated: true}); left != 1 {
 		t.Errorf("Finish found %d left while the pod is operated on, want 1", left)
 	}
-	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref}); ended.Left != 1 {
+	if ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref}); ended.Left != 1 {
 		t.Errorf("asked for its end = %+v, want it told that the driver is at it", ended)
 	}
 	c.settle(false)
-	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref}); ended.Left != 0 || ended.Unavailable != 1 {
+	if ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref}); ended.Left != 0 || ended.Unavailable != 1 {
 		t.Errorf("ended = %+v, want it not in service yet", ended)
 	}
 	c.settle(true)
-	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref}); ended.Left+ended.Unavailable != 0 {
+	if ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref}); ended.Left+ended.Unavailable != 0 {
 		t.Errorf("in service = %+v, want nothing left", ended)
 	}
 	c.wantNoLabels(ref, pod.Name)
@@ -192,16 +193,16 @@ func TestTrafficDelaysTheInjection(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
 	pod := c.managed(1, traffic)[0]
 	ref, in := c.chosenFor("calm", nil)
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
-	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
+	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
 		t.Errorf("while it is served = %+v, want it waited for", done)
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, traffic)
 	_, err := c.Client.CoreV1().Pods(c.Shop).Patch(t.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	c.Must(err)
 	c.settle(true)
-	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
+	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 1 {
 		t.Errorf("when nobody serves it = %+v, want it given", done)
 	}
 }
@@ -231,7 +232,7 @@ func TestAWaitingTargetIsGivenUp(t *testing.T) {
 			c := newCluster(t)
 			pod := c.managed(1, traffic)[0]
 			ref, in := c.chosenFor("calm", nil)
-			do[OperateResult](c, c.OperateTargets, in)
+			do[operate.Result](c, c.OperateTargets, in)
 			if test.happen != nil {
 				c.settle(true)
 				test.happen(c, pod, podops.OfDisruption(ref.UID))
@@ -239,7 +240,7 @@ func TestAWaitingTargetIsGivenUp(t *testing.T) {
 			if test.over {
 				in.Over = in.Shards
 			}
-			done := do[OperateResult](c, c.OperateTargets, in)
+			done := do[operate.Result](c, c.OperateTargets, in)
 			if done.Lost != 1 || len(done.Waiting)+len(done.Given) != 0 || len(c.chosen(ref)) != 0 {
 				t.Errorf("%+v, want the target let go", done)
 			}
@@ -253,9 +254,9 @@ func TestAWaitingTargetIsGivenUp(t *testing.T) {
 				return
 			}
 			c.label(pod, scaling, "null")
-			do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+			do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref})
 			c.settle(true)
-			do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: true})
+			do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Over: true})
 			c.wantNoLabels(ref, pod.Name)
 		})
 	}
@@ -268,7 +269,7 @@ func TestAPodThatNoDriverMoves(t *testing.T) {
 		// The pod has no readiness gate, so no driver manages it.
 		pod := c.MakeTargets(1, map[string]string{podops.LabelManaged: podops.ManagedValue})[0]
 		ref, in := c.chosenFor("calm", nil)
-		if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
+		if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 1 {
 			t.Errorf("%+v, want it disrupted at once", done)
 		}
 		c.wantNoLabels(ref, pod.Name)
@@ -333,15 +334,15 @@ func TestADriverThatDisappears(t *testing.T) {
 			c := newCluster(t)
 			pod := c.managed(1)[0]
 			ref, in := c.chosenFor("calm", nil)
-			do[OperateResult](c, c.OperateTargets, in)
+			do[operate.Result](c, c.OperateTargets, in)
 			if answered {
 				c.settle(true)
 			}
-			ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+			ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref})
 			if ended.Left != 1 || len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], pod.Name) {
 				t.Fatalf("ended = %+v, want the pod left", ended)
 			}
-			last := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: true})
+			last := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Over: true})
 			c.wantNoLabels(ref, pod.Name)
 			if last.Left != 0 || answered && (last.Unavailable != 1 || !strings.Contains(last.Pods[0], "no driver answered")) {
 				t.Errorf("when its time is over = %+v", last)
@@ -373,18 +374,18 @@ func TestAnOperationWithoutItsType(t *testing.T) {
 			pod := c.managed(1, test.finalizers...)[0]
 			ref, in := c.chosenFor("untyped", nil)
 			operation := podops.OfDisruption(ref.UID)
-			do[OperateResult](c, c.OperateTargets, in)
+			do[operate.Result](c, c.OperateTargets, in)
 			if test.settled {
 				c.settle(true)
 			}
 			c.label(pod, podops.LabelOperationType+"/"+operation.ID, "null")
-			if done := do[OperateResult](c, c.OperateTargets, in); done.Lost != 1 {
+			if done := do[operate.Result](c, c.OperateTargets, in); done.Lost != 1 {
 				t.Errorf("%+v, want the target let go, as it was taken back", done)
 			}
 			c.wantEvent("TargetReleased", pod.Name)
 			for range 2 {
 				c.settle(true)
-				do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+				do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true})
 			}
 			c.wantNoLabels(ref, pod.Name)
 			if available, _ := podops.Available(c.pod(pod.Name)); !available {
@@ -400,7 +401,7 @@ func TestARefusedEnd(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
 	ref, in := c.chosenFor("refused", nil)
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
 	finish := string(podops.OfDisruption(ref.UID).End(c.pod(pod.Name)))
 	c.through(func(r *http.Request) (*http.Response, error) {
@@ -415,12 +416,12 @@ func TestARefusedEnd(t *testing.T) {
 		return refusal(r, http.StatusForbidden), nil
 	})
 	c.label(pod, scaling, "1") // a driver that answers waits for this operation
-	ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+	ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true})
 	if ended.Left != 1 || !ended.Again || !strings.Contains(ended.Pods[0], "refused by the test") {
 		t.Errorf("%+v, want it counted, and tried again", ended)
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "refused by the test")
-	ended = do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Over: true, SkipRecovery: true})
+	ended = do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true, Over: true, SkipRecovery: true})
 	c.wantNoLabels(ref, pod.Name)
 	if ended.Left != 0 || ended.Again || len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], "refused the end") {
 		t.Errorf("when its time is over = %+v, want the labels taken off, and told", ended)
@@ -442,7 +443,7 @@ func TestLabelsThatAreLeftBehind(t *testing.T) {
 			pod := c.managed(1, traffic)[0]
 			ref, in := c.chosenFor("untyped", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.OnConcurrentOperation = v1beta1.KeepTarget })
 			operation := podops.OfDisruption(ref.UID)
-			do[OperateResult](c, c.OperateTargets, in)
+			do[operate.Result](c, c.OperateTargets, in)
 			if test.settled {
 				c.settle(true)
 			}
@@ -452,7 +453,7 @@ func TestLabelsThatAreLeftBehind(t *testing.T) {
 			if !operation.On(c.pod(pod.Name)) {
 				t.Fatal("the driver leaves no label behind: this proves nothing")
 			}
-			do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+			do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true})
 			c.wantNoLabels(ref, pod.Name)
 			c.label(pod, podops.LabelUndo+"/scale", "scale")
 			c.settle(true)
@@ -469,13 +470,13 @@ func TestAnotherOperationGoesOn(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
 	ref, in := c.chosenFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.OnConcurrentOperation = v1beta1.KeepTarget })
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
 	c.label(pod, podops.LabelOperationType+"/scale", "scale")
 	c.label(pod, scaling, "1")
 	c.settle(true)
 	for _, over := range []bool{false, true} {
-		ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: over})
+		ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Over: over})
 		if ended.Left != 1 || !strings.Contains(ended.Pods[0], "another one goes on: label operat") {
 			t.Errorf("ended = %+v, want it told who operates", ended)
 		}
@@ -494,9 +495,9 @@ func TestATargetThatIsTakenBackIsReleased(t *testing.T) {
 	c := newCluster(t)
 	pods := c.managed(2)
 	ref, in := c.chosenFor("calm", nil)
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
 	c.kubelet(ref, map[string]int32{"node-0": 0})
 	clean := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}
@@ -509,7 +510,7 @@ func TestATargetThatIsTakenBackIsReleased(t *testing.T) {
 		t.Errorf("cleaned = %+v, targets %v, want %s let go", cleaned, got, pods[0].Name)
 	}
 	c.wantEvent("TargetReleased", pods[0].Name)
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, OnlyEnded: true})
+	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, OnlyEnded: true})
 	if !podops.OfDisruption(ref.UID).Holds(c.pod(pods[1].Name)) {
 		t.Errorf("the other target was given back, too: %v", c.pod(pods[1].Name).Labels)
 	}
@@ -527,7 +528,7 @@ func TestAWebhookThatIsAway(t *testing.T) {
 	ref, in := c.chosenFor("calm", nil)
 	server.Away.Store(true)
 	for range 2 {
-		if done := do[OperateResult](c, c.OperateTargets, in); !strings.Contains(done.Again, "failed calling webhook") || len(done.Waiting) != 1 {
+		if done := do[operate.Result](c, c.OperateTargets, in); !strings.Contains(done.Again, "failed calling webhook") || len(done.Waiting) != 1 {
 			t.Errorf("%+v, want it to be asked for again", done)
 		}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Operated: true}); cleaned.Lost != 0 {
@@ -536,20 +537,20 @@ func TestAWebhookThatIsAway(t *testing.T) {
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "failed calling webhook")
 	server.Away.Store(false)
-	if done := do[OperateResult](c, c.OperateTargets, in); done.Again != "" || len(done.Waiting) != 1 {
+	if done := do[operate.Result](c, c.OperateTargets, in); done.Again != "" || len(done.Waiting) != 1 {
 		t.Errorf("%+v when the webhook is back, want it waited for", done)
 	}
 	c.settle(true)
-	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
+	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 1 {
 		t.Errorf("%+v when the webhook is back, want it given", done)
 	}
 	server.Away.Store(true)
-	if _, err := c.env.ExecuteActivity(c.EndOperations, EndOperationsInput{Disruption: ref}); err == nil {
+	if _, err := c.env.ExecuteActivity(c.EndOperations, operate.EndInput{Disruption: ref}); err == nil {
 		t.Error("the operation ended though nobody could be asked")
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "it is tried again")
 	for _, over := range []bool{false, true} {
-		ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Over: over})
+		ended := do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true, Over: over})
 		if ended.Left != 1 || !ended.Again || !strings.Contains(ended.Pods[0], "failed calling webhook") {
 			t.Errorf("%+v, over %t, want it counted", ended, over)
 		}
@@ -560,7 +561,7 @@ func TestAWebhookThatIsAway(t *testing.T) {
 	}
 	c.wantEvent("NotInService", pod.Name)
 	server.Away.Store(false)
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref})
 	c.settle(true)
 	c.wantNoLabels(ref, pod.Name)
 }
@@ -572,9 +573,9 @@ func TestATargetThatWasNeverAskedForIsChosenAgain(t *testing.T) {
 	pod := c.managed(1)[0]
 	ref, in := c.chosenFor("calm", nil)
 	server.Away.Store(true)
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	in.Over = in.Shards
-	if done := do[OperateResult](c, c.OperateTargets, in); done.Lost != 1 {
+	if done := do[operate.Result](c, c.OperateTargets, in); done.Lost != 1 {
 		t.Fatalf("%+v, want the target let go", done)
 	}
 	c.wantEvent("TargetNotGiven", pod.Name+": it could not be asked for")
@@ -592,13 +593,13 @@ func TestEndOperationsReportsTargetsNotInService(t *testing.T) {
 		c := newCluster(t)
 		pod := c.managed(1)[0]
 		ref, in := c.chosenFor(name, nil)
-		do[OperateResult](c, c.OperateTargets, in)
+		do[operate.Result](c, c.OperateTargets, in)
 		c.settle(true)
-		do[OperateResult](c, c.OperateTargets, in)
+		do[operate.Result](c, c.OperateTargets, in)
 		return c, pod, ref
 	}
-	end := func(c *testCluster, ref v1beta1.DisruptionRef, skipRecovery bool) EndOperationsResult {
-		return do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, SkipRecovery: skipRecovery})
+	end := func(c *testCluster, ref v1beta1.DisruptionRef, skipRecovery bool) operate.EndResult {
+		return do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true, SkipRecovery: skipRecovery})
 	}
 	t.Run("it comes back in a moment", func(t *testing.T) {
 		c, pod, ref := given(t, "calm")
@@ -642,24 +643,30 @@ func TestTheEndNamesTargetsThatWereNotGiven(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1, podops.FinalizerPrefix+"traffic")[0]
 	ref, in := c.chosenFor("short", nil)
-	do[OperateResult](c, c.OperateTargets, in)
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, SkipRecovery: true})
+	do[operate.Result](c, c.OperateTargets, in)
+	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true, SkipRecovery: true})
 	if events := c.EventsOf("TargetNotGiven"); len(events) > 0 {
 		t.Errorf("%v of a deleted disruption", events)
 	}
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, Counts: true})
 	c.wantEvent("TargetNotGiven", pod.Name)
+}
+
+// patchPod patches a target pod.
+func (c *testCluster) patchPod(name string, patch []byte) error {
+	_, err := c.Kube.CoreV1().Pods(c.Shop).Patch(c.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 func TestAnotherPodOfTheName(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
-	_, err := c.patchTarget(t.Context(), c.Shop, pod.Name, podops.OfDisruption("u").Begin("another", time.Now()))
-	if !anotherPod(err) {
+	err := c.patchPod(pod.Name, podops.OfDisruption("u").Begin("another", time.Now()))
+	if !operate.AnotherPod(err) {
 		t.Errorf("%v is not taken for another pod of the name", err)
 	}
-	_, err = c.patchTarget(t.Context(), c.Shop, pod.Name, []byte(`{"metadata":{"labels":{"a b":"c"}}}`))
-	if err == nil || anotherPod(err) {
+	err = c.patchPod(pod.Name, []byte(`{"metadata":{"labels":{"a b":"c"}}}`))
+	if err == nil || operate.AnotherPod(err) {
 		t.Errorf("%v is taken for another pod of the name", err)
 	}
 }
@@ -671,7 +678,7 @@ func TestAProtectedTarget(t *testing.T) {
 	pod := c.managed(1)[0]
 	ref, in := c.chosenFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.ProtectTargets = true })
 	ours, scale := podops.OfDisruption(ref.UID), podops.Operation{ID: "scale", Type: "scale"}
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
 	if ours.Protects(c.pod(pod.Name)) {
 		t.Error("it is protected before it is given: it would wait for itself")
@@ -683,7 +690,7 @@ func TestAProtectedTarget(t *testing.T) {
 		}
 		return nil, nil
 	})
-	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 || done.Again != "" || !written.Load() || !ours.Protects(c.pod(pod.Name)) {
+	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 1 || done.Again != "" || !written.Load() || !ours.Protects(c.pod(pod.Name)) {
 		t.Fatalf("%+v, finalizers %v, want it given and protected", done, c.pod(pod.Name).Finalizers)
 	}
 	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
@@ -697,7 +704,7 @@ func TestAProtectedTarget(t *testing.T) {
 	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}); cleaned.Lost != 1 {
 		t.Errorf("cleaned = %+v, want the target let go", cleaned)
 	}
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, OnlyEnded: true})
+	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, OnlyEnded: true})
 	if got := c.pod(pod.Name).Finalizers; len(got) > 0 {
 		t.Errorf("finalizers %v are left on a pod that is clean", got)
 	}
@@ -716,16 +723,16 @@ func TestAProtectionThatIsOverdue(t *testing.T) {
 	pod := c.managed(1)[0]
 	ref, in := c.chosenFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.ProtectTargets = true })
 	ours := podops.OfDisruption(ref.UID)
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
-	do[OperateResult](c, c.OperateTargets, in)
+	do[operate.Result](c, c.OperateTargets, in)
 	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref})
 	if !ours.Protects(c.pod(pod.Name)) {
 		t.Error("it is protected no longer, though it is disrupted and its time is not over")
 	}
 	c.label(pod, podops.LabelProtected+"/"+ours.ID, "1")
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref})
 	if got := c.pod(pod.Name); ours.Protects(got) || !ours.Holds(got) {
 		t.Errorf("finalizers %v, labels %v, want others to have it, and it not given back", got.Finalizers, got.Labels)
 	}

@@ -1,8 +1,6 @@
 package activities
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/temporal"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -53,7 +49,7 @@ func TestAskProbesOpensTheGate(t *testing.T) {
 		t.Fatalf("Prepare plans %+v, want the steady state with its defaults and without handlers", plan.SteadyState)
 	}
 	began := time.Now()
-	result := do[AskProbesResult](c, c.AskProbes, AskProbesInput{Disruption: ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: began})
+	result := do[steadystate.Result](c, c.AskProbes, steadystate.Input{Disruption: ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: began})
 	// AskProbes checks for its end once a second, and asks meanwhile.
 	most := 1 + int64(time.Since(began).Seconds())
 	if got := result.Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || !got[0].Answered || got[0].Text != "1 of 1 pods are ready, want 1" {
@@ -78,22 +74,22 @@ func TestAskProbesOfAScenario(t *testing.T) {
 	}
 	c.Must(c.Disruptions.Client().Post().Namespace(c.Shop).Resource("disruptionscenarios").Body(scenario).Do(c.Context()).Into(scenario))
 	ref := contract.ScenarioRef{Namespace: c.Shop, Name: scenario.Name, UID: scenario.UID}
-	asks := AskProbesInput{Scenario: &ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: time.Now()}
+	asks := steadystate.Input{Scenario: &ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: time.Now()}
 	pod := c.MakeTargets(1, nil)[0]
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	_, err := c.Client.CoreV1().Pods(c.Shop).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{})
 	c.Must(err)
-	if got := do[AskProbesResult](c, c.AskProbes, asks).Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || got[0].Targets != 0 {
+	if got := do[steadystate.Result](c, c.AskProbes, asks).Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || got[0].Targets != 0 {
 		t.Errorf("AskProbes = %+v, want success of no targets", got)
 	}
 	another := ref
 	another.UID = "another"
-	if _, _, err := c.findAsked(c.Context(), AskProbesInput{Scenario: &another}); err == nil {
+	if _, _, err := steadystate.FindAsked(c.Context(), c.asking, steadystate.Input{Scenario: &another}); err == nil {
 		t.Error("the probes of a scenario of the same name are asked")
 	}
 	scenario.Spec.SteadyState = nil
 	c.Must(c.Disruptions.Client().Put().Namespace(c.Shop).Resource("disruptionscenarios").Name(scenario.Name).Body(scenario).Do(c.Context()).Error())
-	if _, _, err := c.findAsked(c.Context(), asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
+	if _, _, err := steadystate.FindAsked(c.Context(), c.asking, asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
 		t.Errorf("without a steady state: %v", err)
 	}
 }
@@ -128,15 +124,15 @@ func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 	for _, ref := range []v1beta1.DisruptionRef{pods, nodes} {
 		do[Plan](c, c.Prepare, ref)
 	}
-	for _, in := range []AskProbesInput{
+	for _, in := range []steadystate.Input{
 		{Disruption: pods}, {Disruption: nodes}, {Scenario: &contract.ScenarioRef{Namespace: c.Shop, Name: scenario.Name, UID: scenario.UID}},
 	} {
 		got = ""
-		found, release, err := c.findAsked(c.Context(), in)
+		found, release, err := steadystate.FindAsked(c.Context(), c.asking, in)
 		c.Must(err)
-		answer := found.by.Ask(c.Context(), found.spec.WithDefaults().Probes[0], nil)
+		answer := found.By.Ask(c.Context(), found.Spec.WithDefaults().Probes[0], nil)
 		release()
-		if found.by.Rate != c.Prober.Rate {
+		if found.By.Rate != c.Prober.Rate {
 			t.Errorf("%+v: the questions are not bounded", in)
 		}
 		if want := fmt.Sprintf("up{namespace=%q}", c.Shop); got != want || answer.Result != probe.Success {
@@ -166,18 +162,15 @@ func TestWhichTargetsAreAsked(t *testing.T) {
 	})
 	c.Must(err)
 	c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(c.Context(), pods[1].Name, *metav1.NewDeleteOptions(0)))
-	_, namespace, release, err := c.Prober.In(c.Context(), c.Shop)
-	c.Must(err)
-	defer release()
 	asked := func(phase v1beta1.ProbePhase) map[string]bool {
 		names := map[string]bool{}
-		d, err := c.Targets.LoadSpec(c.Context(), ref)
+		asks, release, err := steadystate.FindAsked(c.Context(), c.asking, steadystate.Input{Disruption: ref, Phase: phase})
 		c.Must(err)
-		f := &followedTargets{records: c.Targets, namespace: namespace, in: AskProbesInput{Disruption: ref, Phase: phase}, spec: &d.Spec}
-		found, err := f.now(c.Context())
+		defer release()
+		found, err := asks.Targets(c.Context())
 		c.Must(err)
 		for _, target := range found {
-			names[target.Name] = f.pod(target.UID) != nil
+			names[target.Name] = asks.Pod(target.UID) != nil
 		}
 		return names
 	}
@@ -186,55 +179,6 @@ func TestWhichTargetsAreAsked(t *testing.T) {
 		v1beta1.ProbeAfter:  {pods[0].Name: true, pods[2].Name: true},
 	} {
 		c.Eventually("in "+string(phase)+" the right targets are asked", func() bool { return reflect.DeepEqual(asked(phase), want) })
-	}
-}
-
-func TestSnapshotOf(t *testing.T) {
-	left := ProbeSnapshot{States: []probe.State{{Key: probe.Key{Probe: "a"}, Result: probe.Success, Last: probe.Failure, Run: 2}}}
-	for _, test := range []struct {
-		name string
-		err  error
-		want bool
-	}{
-		{"a worker died", temporal.NewHeartbeatTimeoutError(left), true},
-		{"a worker died at once", temporal.NewHeartbeatTimeoutError(), false},
-		{"a worker stopped", temporal.NewApplicationErrorWithOptions("stops", errorProberStopped, temporal.ApplicationErrorOptions{Details: []any{left}}), true},
-		{"something else", temporal.NewApplicationErrorWithOptions("no", "Other", temporal.ApplicationErrorOptions{Details: []any{left}}), false},
-		{"anything", errors.New("no"), false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := SnapshotOf(test.err)
-			if (got != nil) != test.want || got != nil && got.States[0].Run != 2 {
-				t.Errorf("SnapshotOf = %+v, want one: %t", got, test.want)
-			}
-		})
-	}
-}
-
-// A lost heartbeat is no cancellation by the workflow: the workflow needs an error, so that
-// another prober continues.
-func TestHeartbeatLost(t *testing.T) {
-	for name, c := range map[string]struct {
-		cause error // nil if the activity is not cancelled
-		want  bool
-	}{
-		"nothing":                           {nil, false},
-		"its workflow":                      {temporal.NewCanceledError(), false},
-		"a test's end":                      {context.Canceled, false},
-		"a heartbeat that was not answered": {context.DeadlineExceeded, true},
-		"Temporal, which is away":           {serviceerror.NewUnavailable("away"), true},
-		"Temporal, which has given it up":   {serviceerror.NewNotFound("activity not found"), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, callOff := context.WithCancelCause(t.Context())
-			defer callOff(nil)
-			if c.cause != nil {
-				callOff(c.cause)
-			}
-			if got := heartbeatLost(ctx); got != c.want {
-				t.Errorf("heartbeatLost = %t, want %t", got, c.want)
-			}
-		})
 	}
 }
 
@@ -279,33 +223,5 @@ func TestALateReportChangesNothing(t *testing.T) {
 	want := map[string]metav1.ConditionStatus{v1beta1.ConditionSteadyState: metav1.ConditionTrue, v1beta1.ConditionAborted: metav1.ConditionTrue}
 	if !reflect.DeepEqual(got, want) || d.Status.SteadyState.Phase != v1beta1.ProbeAfter {
 		t.Errorf("conditions %v in phase %s, want %v in phase After", got, d.Status.SteadyState.Phase, want)
-	}
-}
-
-// rule P21: the first failure of a run and some of the later ones become events.
-func TestWhichFailuresAreRecorded(t *testing.T) {
-	f := failureEvents{map[string]time.Time{}, map[probe.Key]bool{}}
-	at, recorded := time.Now(), []int{}
-	answer := func(second int, target string, a probe.Answer) {
-		tick := probe.Tick{Key: probe.Key{Probe: "a", Target: "uid-1"}, Answer: a}
-		if target != "" {
-			tick.Target = "uid-2"
-		}
-		if f.worth(tick, at.Add(time.Duration(second)*time.Second)) {
-			recorded = append(recorded, second)
-		}
-	}
-	bad, good := probe.Answer{Result: probe.Failure}, probe.Answer{Result: probe.Success}
-	erred := probe.Answer{Result: probe.Unknown, Err: errors.New("nobody to ask")}
-	answer(0, "", good)
-	answer(1, "", bad)
-	answer(2, "", bad)
-	answer(3, "other", bad) // too soon after the first
-	answer(10, "", good)
-	answer(40, "", erred)
-	answer(200, "", erred)
-	answer(341, "", bad)
-	if want := []int{1, 40, 341}; !reflect.DeepEqual(recorded, want) {
-		t.Errorf("events at the seconds %v, want %v", recorded, want)
 	}
 }

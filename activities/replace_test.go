@@ -27,9 +27,11 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/deploy"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -180,7 +182,7 @@ func TestReplacePods(t *testing.T) {
 	if selection.Selected != 2 {
 		t.Fatalf("selection = %+v, want both pods", selection)
 	}
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got != (ReplaceResult{Replaced: 2, Total: 2}) {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got != (replace.Result{Replaced: 2, Total: 2}) {
 		t.Errorf("ReplacePods() = %+v, want 2 of 2 replaced", got)
 	}
 	if len(during) != 2 {
@@ -220,7 +222,7 @@ func TestReplacePods(t *testing.T) {
 		if len(selection.Added) != 0 || selection.Selected != 2 {
 			t.Errorf("selection = %+v, want nothing added", selection)
 		}
-		do[ReplaceResult](c, c.ReplacePods, ref)
+		do[replace.Result](c, c.ReplacePods, ref)
 		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true})
 		if len(during) != 2 || len(c.chosen(ref)) != 2 {
 			t.Errorf("%d pods ended and %d are targets, want 2 of each for good", len(during), len(c.chosen(ref)))
@@ -252,16 +254,16 @@ func TestNodesAreCordonedOneAfterTheOther(t *testing.T) {
 		}
 		ref, _ := c.selectFor("moving", replaces(nil))
 		left := nodes[3]
-		c.Must(c.cordons().Cordon(t.Context(), left, ref))
+		c.Must(replacement.Cordons{Kube: c.Kube}.Cordon(t.Context(), left, ref))
 		most := 0
 		c.plays(func(pod *corev1.Pod) {
-			cordoned, err := c.cordons().Of(t.Context(), ref.UID)
+			cordoned, err := replacement.Cordons{Kube: c.Kube}.Of(t.Context(), ref.UID)
 			if err != nil || len(cordoned) > max(limit, 1) || limit == 0 && most == 0 && pod.Spec.NodeName != left {
 				t.Errorf("%v are cordoned as the pod of %s ends (%v), want %d at most, and %s first", cordoned, pod.Spec.NodeName, err, max(limit, 1), left)
 			}
 			most = max(most, len(cordoned))
 		})
-		if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 4 {
+		if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 4 {
 			t.Errorf("ReplacePods() = %+v, want 4 replaced", got)
 		}
 		for _, node := range nodes {
@@ -290,7 +292,7 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 	for _, ref := range refs {
 		worker := &testCluster{c.Cluster, c.Activities, c.NewWorker(c.Activities)}
 		replacing.Go(func() {
-			if got := do[ReplaceResult](worker, c.ReplacePods, ref); got.Replaced != 1 {
+			if got := do[replace.Result](worker, c.ReplacePods, ref); got.Replaced != 1 {
 				t.Errorf("ReplacePods(%s) = %+v, want 1 replaced", ref.Name, got)
 			}
 		})
@@ -302,7 +304,7 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 		return ""
 	}
 	marked := func(ref v1beta1.DisruptionRef) string {
-		nodes, err := c.cordons().Of(t.Context(), ref.UID)
+		nodes, err := replacement.Cordons{Kube: c.Kube}.Of(t.Context(), ref.UID)
 		c.Must(err)
 		return strings.Join(nodes, " ")
 	}
@@ -332,7 +334,7 @@ func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
 	c := quickly(newCluster(t))
 	c.GonePatience = time.Minute
 	other, holder := c.makeNode(nil), v1beta1.DisruptionRef{Namespace: c.Shop, Name: "holder", UID: "holder"}
-	c.Must(c.cordons().Cordon(t.Context(), other, holder))
+	c.Must(replacement.Cordons{Kube: c.Kube}.Cordon(t.Context(), other, holder))
 	target := c.makePod(c.makeNode(nil), nil)
 	ref, _ := c.selectFor("moving", replaces(nil))
 	shards, err := c.Targets.Shards(t.Context(), ref)
@@ -343,7 +345,7 @@ func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
 
 	var replacing sync.WaitGroup
 	replacing.Go(func() {
-		if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+		if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 1 {
 			t.Errorf("ReplacePods() = %+v, want 1 replaced", got)
 		}
 	})
@@ -352,7 +354,7 @@ func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
 	}
 	want := fmt.Sprintf("waits since 2026-11-30T12:00:00Z to cordon node %s: disruptions keep 1 of at most 1 nodes cordoned (%s by %s/holder)", target.Spec.NodeName, other, c.Shop)
 	c.Eventually("the target waits since noon, for the node that is cordoned now", func() bool { return strings.HasPrefix(reason(), want) })
-	c.Must(c.cordons().Uncordon(t.Context(), other, holder.UID))
+	c.Must(replacement.Cordons{Kube: c.Kube}.Uncordon(t.Context(), other, holder.UID))
 	c.Eventually("the target no longer waits, before it is replaced", func() bool { return reason() == "" })
 	if got := c.Get(ref).Status; got.InjectionStatus != v1beta1.NotInjected {
 		t.Errorf("status = %+v, want the target not replaced yet", got)
@@ -371,7 +373,7 @@ func TestAPodThatDoesNotEndIsReportedAndBlocksNothing(t *testing.T) {
 	c.plays(nil)
 	no := int64(0)
 	ref, _ := c.selectFor("moving", replaces(func(p *v1beta1.PodReplacement) { p.GracePeriodSeconds = &no }))
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 || got.Total != 2 {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 1 || got.Total != 2 {
 		t.Errorf("ReplacePods() = %+v, want 1 of 2", got)
 	}
 	c.wantCordon(node, false, 0)
@@ -413,7 +415,7 @@ func TestGracePeriodOfAReplacedPod(t *testing.T) {
 				return nil, nil
 			})
 			c.plays(nil)
-			do[ReplaceResult](c, c.ReplacePods, ref)
+			do[replace.Result](c, c.ReplacePods, ref)
 			if asked.GracePeriodSeconds == nil || *asked.GracePeriodSeconds != test.want {
 				t.Errorf("the grace period is %v s, want %d s", asked.GracePeriodSeconds, test.want)
 			}
@@ -446,7 +448,7 @@ func TestStorageOfReplacedPods(t *testing.T) {
 			c.makePod(c.makeNode(nil), func(pod *corev1.Pod) { mounting("shared")(pod); pod.Labels["app"] = "other" })
 			c.plays(nil)
 			ref, _ := c.selectFor("moving", replaces(func(p *v1beta1.PodReplacement) { p.DeleteStorage = &test.deleteStorage }))
-			if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+			if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 1 {
 				t.Errorf("ReplacePods() = %+v, want it replaced", got)
 			}
 			if stays := c.claimStays("own"); stays != test.ownStays {
@@ -509,7 +511,7 @@ func TestACordonOfAnotherUserStays(t *testing.T) {
 	c.makePod(node, nil)
 	c.plays(func(*corev1.Pod) { c.wantCordon(node, true, 0) })
 	ref, _ := c.selectFor("moving", replaces(nil))
-	do[ReplaceResult](c, c.ReplacePods, ref)
+	do[replace.Result](c, c.ReplacePods, ref)
 	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 	c.wantCordon(node, true, 0)
 }
@@ -521,7 +523,7 @@ func TestTwoDisruptionsCordonANode(t *testing.T) {
 	first, _ := c.selectFor("first", replaces(nil))
 	second, _ := c.selectFor("second", replaces(nil))
 	for _, ref := range []v1beta1.DisruptionRef{first, second} {
-		c.Must(c.cordons().Cordon(t.Context(), node, ref))
+		c.Must(replacement.Cordons{Kube: c.Kube}.Cordon(t.Context(), node, ref))
 	}
 	c.wantCordon(node, true, 2)
 	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: first, Number: 0}})
@@ -562,7 +564,7 @@ func TestAWorkerDiesWhileItReplaces(t *testing.T) {
 			return
 		}
 		t.Run(fmt.Sprintf("before write %d", calls), func(t *testing.T) {
-			if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 || got.Lost != 0 {
+			if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 1 || got.Lost != 0 {
 				t.Errorf("the next attempt: %+v, want it replaced", got)
 			}
 			if ended != 1 || c.claimStays("own") {
@@ -619,7 +621,7 @@ func TestTheEventOfAGonePodNamesItsStorage(t *testing.T) {
 		pods, err := c.Client.CoreV1().Pods(c.Shop).List(c.Context(), metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 0
 	})
-	do[ReplaceResult](c, c.ReplacePods, ref)
+	do[replace.Result](c, c.ReplacePods, ref)
 	c.wantEventsOfStorage(1, "own")
 }
 
@@ -646,7 +648,7 @@ func TestAnotherAttemptUncordons(t *testing.T) {
 	}
 	c.Kube = lives
 	c.wantCordon(node, true, 1)
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 1 {
 		t.Errorf("ReplacePods() = %+v, want the pod replaced", got)
 	}
 	c.wantCordon(node, false, 0)
@@ -660,7 +662,7 @@ func TestCleaningRemovesCordons(t *testing.T) {
 		node := c.makeNode(nil)
 		c.makePod(node, nil)
 		ref, _ := c.selectFor(name, replaces(nil))
-		c.Must(c.cordons().Cordon(t.Context(), node, ref))
+		c.Must(replacement.Cordons{Kube: c.Kube}.Cordon(t.Context(), node, ref))
 		return c, ref, node
 	}
 	t.Run("it cannot finish before", func(t *testing.T) {
@@ -702,7 +704,7 @@ func TestCleaningRemovesCordons(t *testing.T) {
 			t.Errorf("released: %+v, want its node to be looked at", cleaned)
 		}
 		c.Kube = lives
-		verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: cleaned.UnverifiedNodes, Released: true})
+		verified := do[verify.Result](c, c.VerifyNodes, verify.Input{Disruption: ref, Nodes: cleaned.UnverifiedNodes, Released: true})
 		if len(verified.Left) == 0 || !strings.Contains(verified.Left[0], "cordoned") {
 			t.Errorf("verified = %+v, want it to say that the node is cordoned", verified)
 		}
@@ -713,7 +715,7 @@ func TestCleaningRemovesCordons(t *testing.T) {
 	})
 	t.Run("the node is searched: it is taken off", func(t *testing.T) {
 		c, ref, node := cordoned(t, "moving")
-		do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{node}})
+		do[verify.Result](c, c.VerifyNodes, verify.Input{Disruption: ref, Nodes: []string{node}})
 		c.wantCordon(node, false, 0)
 	})
 }
@@ -802,7 +804,7 @@ func TestADryRunReplacesNothing(t *testing.T) {
 	node := c.makeNode(nil)
 	pod := c.makePod(node, nil)
 	ref, _ := c.selectFor("moving", func(spec *v1beta1.DisruptionSpec) { replaces(nil)(spec); spec.DryRun = true })
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 1 {
 		t.Errorf("ReplacePods() = %+v, want it to say that all is well", got)
 	}
 	live, err := c.Client.CoreV1().Pods(c.Shop).Get(t.Context(), pod.Name, metav1.GetOptions{})
@@ -818,7 +820,7 @@ func TestATargetThatAnotherUserDeletedIsLost(t *testing.T) {
 	pod, now := c.makePod(node, nil), int64(0)
 	ref, _ := c.selectFor("moving", replaces(nil))
 	c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got != (ReplaceResult{Lost: 1}) {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got != (replace.Result{Lost: 1}) {
 		t.Errorf("ReplacePods() = %+v, want the target lost", got)
 	}
 	if got := c.chosen(ref); len(got) != 0 {
@@ -839,7 +841,7 @@ func TestPodsToReplaceFillPlaces(t *testing.T) {
 	node := c.makeNode(nil)
 	c.makePod(node, nil)
 	ref, _ := c.selectFor("moving", func(spec *v1beta1.DisruptionSpec) { replaces(nil)(spec); spec.DryRun = true })
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 1 {
 		t.Fatalf("ReplacePods() = %+v, want one replaced", got)
 	}
 	c.makePod(node, nil)
@@ -847,7 +849,7 @@ func TestPodsToReplaceFillPlaces(t *testing.T) {
 	if !slices.Equal(selected.Added, []int{0}) || selected.Shards != 1 {
 		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
 	}
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 2 || got.Total != 2 {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got.Replaced != 2 || got.Total != 2 {
 		t.Errorf("ReplacePods() = %+v, want both replaced", got)
 	}
 }
@@ -858,7 +860,7 @@ func TestAnEmergencyStopKeepsPodsFromBeingReplaced(t *testing.T) {
 	c.makePod(node, nil)
 	ref, _ := c.selectFor("moving", replaces(nil))
 	c.mark(ref)
-	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Stopped != fire || got.Replaced != 0 {
+	if got := do[replace.Result](c, c.ReplacePods, ref); got.Stopped != fire || got.Replaced != 0 {
 		t.Errorf("ReplacePods() = %+v, want it stopped by %q", got, fire)
 	}
 	c.wantCordon(node, false, 0)

@@ -2,12 +2,12 @@ package activities
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -25,7 +25,7 @@ func (c *cleaning) uncordon(ctx context.Context) ([]chaospod.LeftPod, error) {
 		return nil, nil
 	}
 	ref := c.in.Shard.Disruption
-	nodes, err := c.a.cordons().Of(ctx, ref.UID)
+	nodes, err := replacement.Cordons{Kube: c.a.Kube}.Of(ctx, ref.UID)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (c *cleaning) uncordon(ctx context.Context) ([]chaospod.LeftPod, error) {
 			c.unverified[node] = true
 			continue
 		}
-		switch err := c.a.cordons().Uncordon(ctx, node, ref.UID); {
+		switch err := (replacement.Cordons{Kube: c.a.Kube}).Uncordon(ctx, node, ref.UID); {
 		case apierrors.IsForbidden(err):
 			left = append(left, chaospod.LeftPod{
 				Pod: name, Node: node, Target: node, Kind: v1beta1.KindPodReplacement, Outcome: chaospod.Failed, Why: err.Error(),
@@ -61,16 +61,6 @@ func (a *Activities) cordonsLeft(ctx context.Context, e status.FinishInput) (int
 	if !mayCordon(d) {
 		return 0, nil
 	}
-	nodes, err := a.cordons().Of(ctx, e.Disruption.UID)
+	nodes, err := replacement.Cordons{Kube: a.Kube}.Of(ctx, e.Disruption.UID)
 	return len(nodes), err
-}
-
-// uncordon removes the disruption's cordon from a node. If a person force-released it,
-// uncordon only reports it.
-func (v *verification) uncordon(ctx context.Context, name string) error {
-	if !v.in.Released {
-		return v.a.cordons().Uncordon(ctx, name, v.in.Disruption.UID)
-	}
-	v.addLeft(name, fmt.Sprintf("it is cordoned, with the annotation %s%s", v1beta1.AnnotationCordon, v.in.Disruption.UID))
-	return nil
 }

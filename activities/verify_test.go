@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 )
@@ -28,8 +29,8 @@ func TestVerifyNodes(t *testing.T) {
 	away, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "verify-away", metav1.GetOptions{})
 	c.Must(err)
 	n.SetReady(away, corev1.ConditionFalse)
-	in := VerifyInput{Disruption: ref, Nodes: []string{"verify-clean", "verify-dirty", "verify-stuck", "verify-gone"}}
-	verified := do[VerifyResult](c, c.VerifyNodes, in)
+	in := verify.Input{Disruption: ref, Nodes: []string{"verify-clean", "verify-dirty", "verify-stuck", "verify-gone"}}
+	verified := do[verify.Result](c, c.VerifyNodes, in)
 	want := []string{"node verify-stuck: io.max 8:0", "node verify-stuck: write io.max: busy; io.max 8:0"}
 	if diff := cmp.Diff(want, verified.Left); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
@@ -38,14 +39,14 @@ func TestVerifyNodes(t *testing.T) {
 		t.Errorf("marks = %v, want the dirty node clean and the other disruption's left alone", n.Marks)
 	}
 	c.Builder.NodeTimeout = time.Second // the longest wait for the node that is not ready
-	verified = do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-away"}})
+	verified = do[verify.Result](c, c.VerifyNodes, verify.Input{Disruption: ref, Nodes: []string{"verify-away"}})
 	if want := []string{"node verify-away: the node is not ready, so it could not be searched"}; !cmp.Equal(want, verified.Left) {
 		t.Errorf("left = %q, want %q", verified.Left, want)
 	}
 	c.Builder.NodeTimeout = 0
 	n.Ran = nil
 	n.Marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
-	verified = do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-dirty"}, Released: true})
+	verified = do[verify.Result](c, c.VerifyNodes, verify.Input{Disruption: ref, Nodes: []string{"verify-dirty"}, Released: true})
 	if len(verified.Left) != 1 || len(n.Ran) != 1 {
 		t.Errorf("left %v, ran %v; want what a person released told and left alone", verified.Left, n.Ran)
 	}
@@ -66,7 +67,7 @@ func TestVerifyANodeThatComesBack(t *testing.T) {
 	n.SetReady(node, corev1.ConditionFalse)
 	back := time.AfterFunc(time.Second, func() { n.SetReady(node, corev1.ConditionTrue) })
 	defer back.Stop()
-	verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-back"}})
+	verified := do[verify.Result](c, c.VerifyNodes, verify.Input{Disruption: ref, Nodes: []string{"verify-back"}})
 	if len(verified.Left) != 0 || len(n.Marks["verify-back"]) != 0 {
 		t.Errorf("left %v, marks %v; want both gone once the node is back", verified.Left, n.Marks)
 	}
@@ -80,13 +81,13 @@ func TestVerifyAFullNode(t *testing.T) {
 	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000006"}
 	n.Full["verify-full"] = 2
 	n.Marks["verify-full"] = []v1beta1.Mark{markOf(ref, "journal")}
-	in := VerifyInput{Disruption: ref, Nodes: []string{"verify-full"}}
-	if verified := do[VerifyResult](c, c.VerifyNodes, in); len(verified.Left) != 0 || len(n.Marks["verify-full"]) != 0 {
+	in := verify.Input{Disruption: ref, Nodes: []string{"verify-full"}}
+	if verified := do[verify.Result](c, c.VerifyNodes, in); len(verified.Left) != 0 || len(n.Marks["verify-full"]) != 0 {
 		t.Errorf("left %v, marks %v; want both gone once the node has room", verified.Left, n.Marks)
 	}
 	c.Builder.NodeTimeout = 2 * time.Second
 	n.Full["verify-full"] = 100
-	verified := do[VerifyResult](c, c.VerifyNodes, in)
+	verified := do[verify.Result](c, c.VerifyNodes, in)
 	if len(verified.Left) == 0 {
 		t.Error("nothing is left although no pod ran on the node")
 	}
@@ -106,7 +107,7 @@ func TestVerifyANodeThatDoesNotAnswer(t *testing.T) {
 	t.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
 	(&apicluster.Nodes{Cluster: c.Cluster}).SetReady(node, corev1.ConditionTrue)
 	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000004"}
-	verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{node.Name}})
+	verified := do[verify.Result](c, c.VerifyNodes, verify.Input{Disruption: ref, Nodes: []string{node.Name}})
 	if len(verified.Left) == 0 || !strings.Contains(verified.Left[0], "did not end within 2s") {
 		t.Errorf("left %q, want that it did not end within 2s", verified.Left)
 	}

@@ -95,10 +95,9 @@ func probeQueue(acts *activities.Activities, cluster types.UID) taskQueue {
 // probingActivities can only ask probes: they watch the records of targets, but not chaos
 // pods or policies, and do not count the cluster's pods.
 func (c Config) probingActivities(at reached) *activities.Activities {
-	return &activities.Activities{
-		Cluster: &cluster.Cluster{Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, Targets: at.records, Namespace: c.ChaosNamespace},
-		Prober:  c.prober(at.kube, at.config),
-	}
+	all := activities.New(&cluster.Cluster{Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, Targets: at.records, Namespace: c.ChaosNamespace})
+	all.Prober = c.prober(at.kube, at.config)
+	return all
 }
 
 // prober asks the probes that the settings allow.

@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -64,11 +63,7 @@ func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, ru
 				DefaultHeartbeatThrottleInterval: time.Second,
 			},
 			register: func(r worker.Registry) {
-				r.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+				workflows.Register(r)
 				r.RegisterActivity(acts)
 				r.RegisterActivity(sweep)
 				r.RegisterActivity(runs)
@@ -98,7 +93,7 @@ func notifications(acts *activities.Activities, own *belongings) taskQueue {
 			Interceptors:                           []interceptor.WorkerInterceptor{own, &heartbeats{gap: watcherGap}},
 		},
 		register: func(r worker.Registry) {
-			r.RegisterWorkflowWithOptions(workflows.Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+			workflows.RegisterNotification(r)
 			r.RegisterActivity(&notify.Activities{Settings: acts.Notify, Kube: acts.Kube})
 		},
 	}
@@ -195,21 +190,17 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &activities.Activities{
-		Cluster: &cluster.Cluster{
-			Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, ChaosPods: pods, Targets: at.records, Namespace: c.ChaosNamespace,
-			Builder: chaospod.Builder{
-				Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
-				PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
-			},
-			Parallel: c.Parallel,
+	all := activities.New(&cluster.Cluster{
+		Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, ChaosPods: pods, Targets: at.records, Namespace: c.ChaosNamespace,
+		Builder: chaospod.Builder{
+			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
+			PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
 		},
-		Policies: policies, OptIn: c.NamespaceOptIn == policy.SwitchEnforce, SafeMode: safeMode,
-		Clouds:        &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
-		NodeShare:     c.NodeShare,
-		Notify:        c.Notify,
-		CordonsAtOnce: c.CordonsAtOnce,
-	}
+		Parallel: c.Parallel,
+	})
+	all.Policies, all.OptIn, all.SafeMode = policies, c.NamespaceOptIn == policy.SwitchEnforce, safeMode
+	all.Clouds = &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch}
+	all.NodeShare, all.CordonsAtOnce, all.Notify = c.NodeShare, c.CordonsAtOnce, c.Notify
 	if c.TaskQueues != queuesDisruptions {
 		all.Prober = c.prober(at.kube, at.config)
 	}

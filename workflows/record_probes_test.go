@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/squall-chaos/squall/activities"
+	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -38,7 +39,7 @@ func (s *stage) guard() {
 func (s *stage) known() string { return fmt.Sprintf("%+v", s.state().Steady) }
 
 // askProbes is AskProbes on a stage: it signals, heartbeats and ends as the real one.
-func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (activities.AskProbesResult, error) {
+func (s *stage) askProbes(ctx context.Context, in probing.Input) (probing.Result, error) {
 	ask, seq := s.prober, int64(0)
 	send := func(state v1beta1.ProbeState, text string) []contract.ProbeReport {
 		seq++
@@ -50,15 +51,15 @@ func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (ac
 	switch {
 	case in.Phase == v1beta1.ProbeBefore && ask.closed:
 		send(v1beta1.ProbeFailure, "status 503")
-		return activities.AskProbesResult{}, wait(ctx, nil)
+		return probing.Result{}, wait(ctx, nil)
 	case in.Phase != v1beta1.ProbeDuring:
-		return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200", Since: time.Now()}}}, nil
+		return probing.Result{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200", Since: time.Now()}}}, nil
 	}
 	reports := send(v1beta1.ProbeSuccess, "status 200")
 	if ask.dies && in.Resume == nil {
-		activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: reports})
+		activity.RecordHeartbeat(ctx, probing.Snapshot{At: time.Now(), Reports: reports})
 		<-s.Context().Done()
-		return activities.AskProbesResult{}, ctx.Err()
+		return probing.Result{}, ctx.Err()
 	}
 	tick, ended := time.NewTicker(beat), ctx.Done()
 	defer tick.Stop()
@@ -71,9 +72,9 @@ func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (ac
 			ask.lost, reports = nil, send(v1beta1.ProbeFailure, "status 503")
 		case <-ended:
 			reports[0].Comparison = ask.compared
-			return activities.AskProbesResult{Probes: reports}, nil
+			return probing.Result{Probes: reports}, nil
 		case <-tick.C:
-			activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: reports})
+			activity.RecordHeartbeat(ctx, probing.Snapshot{At: time.Now(), Reports: reports})
 		}
 	}
 }

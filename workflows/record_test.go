@@ -21,12 +21,15 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/activities/operate"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/notification"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -215,7 +218,7 @@ var walks = map[string]func(s *stage){
 	},
 	"replacement-stopped": func(s *stage) {
 		s.replaces()
-		s.replaced = activities.ReplaceResult{Total: 2, Stopped: fireStop}
+		s.replaced = replace.Result{Total: 2, Stopped: fireStop}
 		s.begin()
 		s.result()
 	},
@@ -265,7 +268,7 @@ var walks = map[string]func(s *stage){
 	"targets-given": func(s *stage) {
 		s.operates()
 		s.fails = failures("EndOperations", 1)
-		s.endings = []activities.EndOperationsResult{{}, {}, {Left: 1, Pods: []string{"web-1: the driver is at it"}}, {}}
+		s.endings = []operate.EndResult{{}, {}, {Left: 1, Pods: []string{"web-1: the driver is at it"}}, {}}
 		s.begin()
 		s.eventually("the targets are asked for", func() bool { return len(s.state().Operations.Asked) == 1 })
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Operations: 2})
@@ -280,7 +283,7 @@ var walks = map[string]func(s *stage){
 	"targets-not-given": func(s *stage) {
 		s.operates()
 		s.plan.Operations.OperatingTimeout = time.Second
-		s.operations = []activities.OperateResult{{Waiting: []int{0}}, {Lost: 2}}
+		s.operations = []operate.Result{{Waiting: []int{0}}, {Lost: 2}}
 		s.begin()
 		s.eventually("they are let go", func() bool {
 			state := s.state()
@@ -342,7 +345,7 @@ var walks = map[string]func(s *stage){
 	// has its ID: the disruption does not wait for it, and ends as usual.
 	"notified": func(s *stage) {
 		s.notifies(func(ctx context.Context, _ notify.Delivery) error { <-ctx.Done(); return ctx.Err() })
-		s.takesID(contract.NotificationID(ref, reasonBegan, 1))
+		s.takesID(contract.NotificationID(ref, notification.ReasonBegan, 1))
 		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
@@ -359,7 +362,7 @@ var walks = map[string]func(s *stage){
 		s.eventually("it is told", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return slices.Contains(s.notified, contract.NotificationID(ref, reasonRejected, 1))
+			return slices.Contains(s.notified, contract.NotificationID(ref, notification.ReasonRejected, 1))
 		})
 		s.wantNotifications("rejected-1")
 	},
@@ -499,13 +502,13 @@ func shorten(events []*history.HistoryEvent) []*history.HistoryEvent {
 // replaces makes the disruption one of pods that the worker replaces.
 func (s *stage) replaces() {
 	s.plan.Kinds, s.plan.Static = []v1beta1.Kind{v1beta1.KindPodReplacement}, false
-	s.replaced = activities.ReplaceResult{Replaced: 2, Total: 2}
+	s.replaced = replace.Result{Replaced: 2, Total: 2}
 }
 
 // operates makes the disruption an operation on its targets, which are given late.
 func (s *stage) operates() {
 	s.plan.Operations = &activities.Operations{OperatingTimeout: time.Hour, AvailableTimeout: time.Hour}
-	s.operations = []activities.OperateResult{{Waiting: []int{0}}, {Given: []int{0}}, {}}
+	s.operations = []operate.Result{{Waiting: []int{0}}, {Given: []int{0}}, {}}
 }
 
 // beginAndHold starts a disruption and waits until all is injected.

@@ -20,19 +20,29 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
 )
+
+var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
+
+// failedPod failed to clean.
+var failedPod = chaospod.LeftPod{Pod: "chaos-1", UID: "uid-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: chaospod.Failed, Why: "qdisc busy"}
+
+var stuckPods = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 
 func TestMain(m *testing.M) { os.Exit(temporalserver.Tests{M: m}.Run()) }
 
@@ -55,7 +65,7 @@ type stage struct {
 	// choose answers SelectTargets instead, if it is set.
 	choose   func(activities.SelectInput) targets.Selection
 	created  activities.CreateResult
-	replaced activities.ReplaceResult
+	replaced replace.Result
 	// endedCleans and cleans answer CleanChaosPods, while the disruption lasts and at its
 	// end; the last answer counts for good.
 	endedCleans, cleans []activities.CleanResult
@@ -94,13 +104,24 @@ type stage struct {
 	// creations counts the attempts to create chaos pods.
 	warned, creations atomic.Int64
 	// operations and endings answer each OperateTargets and EndOperations.
-	operations []activities.OperateResult
-	endings    []activities.EndOperationsResult
+	operations []operate.Result
+	endings    []operate.EndResult
 	// notified are the IDs of notifications that a recipient received, also those that an
 	// earlier stage left.
 	notified []string
 	// cleaning counts the calls of CleanChaosPods, reporting those of ReportPhase.
 	cleaning, reporting int
+}
+
+// next is the next of several answers, the last one for good.
+func next[T any](answers *[]T) (answer T) {
+	if len(*answers) > 0 {
+		answer = (*answers)[0]
+	}
+	if len(*answers) > 1 {
+		*answers = (*answers)[1:]
+	}
+	return answer
 }
 
 func newStage(t *testing.T, server *temporalserver.Server) *stage {
@@ -149,11 +170,7 @@ func (s *stage) decide() {
 		WorkerStopTimeout: patience, // else an open poll takes one more task
 	})
 	s.register(decider)
-	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
-	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
-	decider.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	Register(decider)
 	s.must(decider.Start())
 	s.away = sync.OnceFunc(decider.Stop)
 	s.Cleanup(s.away)
@@ -191,9 +208,9 @@ func (s *stage) activities() map[string]any {
 			}
 			return s.created, err
 		},
-		"ReplacePods": func(ctx context.Context, _ v1beta1.DisruptionRef) (activities.ReplaceResult, error) {
+		"ReplacePods": func(ctx context.Context, _ v1beta1.DisruptionRef) (replace.Result, error) {
 			if err := s.may(ctx, "ReplacePods"); err != nil {
-				return activities.ReplaceResult{}, err
+				return replace.Result{}, err
 			}
 			return s.replaced, wait(ctx, s.creating)
 		},
@@ -205,20 +222,20 @@ func (s *stage) activities() map[string]any {
 		"FollowServices":    func(context.Context, v1beta1.DisruptionRef) error { s.followed.Add(1); return nil },
 		"ReportSteadyState": func(context.Context, status.SteadyStateReport) error { return nil },
 		"CleanChaosPods":    s.clean,
-		"OperateTargets": func(ctx context.Context, _ activities.OperateInput) (activities.OperateResult, error) {
+		"OperateTargets": func(ctx context.Context, _ operate.Input) (operate.Result, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return next(&s.operations), s.may(ctx, "OperateTargets")
 		},
-		"EndOperations": func(ctx context.Context, _ activities.EndOperationsInput) (activities.EndOperationsResult, error) {
+		"EndOperations": func(ctx context.Context, _ operate.EndInput) (operate.EndResult, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return next(&s.endings), s.may(ctx, "EndOperations")
 		},
 		"ReportPhase":     s.report,
 		"WarnSpecChanged": func(context.Context, v1beta1.DisruptionRef) error { s.warned.Add(1); return nil },
-		"VerifyNodes": func(context.Context, activities.VerifyInput) (activities.VerifyResult, error) {
-			return activities.VerifyResult{Left: s.leftOnNodes}, nil
+		"VerifyNodes": func(context.Context, verify.Input) (verify.Result, error) {
+			return verify.Result{Left: s.leftOnNodes}, nil
 		},
 		"WasInjected": func(context.Context, v1beta1.DisruptionRef) (bool, error) { return false, nil },
 		"Finish": func(ctx context.Context, _ status.FinishInput) (int, error) {
@@ -342,7 +359,7 @@ func (s *stage) resume(r contract.Resume) (answer string, err error) {
 }
 
 // state is the answer to the query of status.
-func (s *stage) state() (state State) {
+func (s *stage) state() (state disruption.State) {
 	answer, err := s.temporal.QueryWorkflow(s.Context(), s.id, "", contract.QueryStatus)
 	if err == nil {
 		err = answer.Get(&state)
@@ -491,12 +508,12 @@ func (s *stage) answered(run string) bool {
 }
 
 // carried is the state that the run passed to the next.
-func (s *stage) carried(run string) (state State) {
+func (s *stage) carried(run string) (state disruption.State) {
 	s.Helper()
 	s.eventually("a new run begins", func() bool { return s.run() != run })
 	events := s.history(run)
 	last := events[len(events)-1]
-	var in Input
+	var in disruption.Input
 	s.must(converter.GetDefaultDataConverter().FromPayloads(last.GetWorkflowExecutionContinuedAsNewEventAttributes().GetInput(), &in))
 	if in.Carried == nil {
 		s.Fatalf("the run ended with %s and carried nothing over", last.EventType)
@@ -504,7 +521,7 @@ func (s *stage) carried(run string) (state State) {
 	return *in.Carried
 }
 
-func (s *stage) result() (result Result) {
+func (s *stage) result() (result disruption.Result) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()

@@ -30,10 +30,10 @@ type testCluster struct {
 
 func newCluster(t *testing.T) *testCluster {
 	world := apicluster.New(t)
-	acts := &activities.Activities{Cluster: &cluster.Cluster{
+	acts := activities.New(&cluster.Cluster{
 		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
 		Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
-	}}
+	})
 	sweep := &Activities{Kube: world.Client, Disruptions: world.Objects, Builder: world.Builds(), Parallel: 8}
 	return &testCluster{world, acts, sweep, world.NewWorker(acts, sweep)}
 }

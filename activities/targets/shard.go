@@ -139,6 +139,12 @@ type Ending struct {
 // Active is true while the target is disrupted, or is to be.
 func (t Target) Active() bool { return t.Ended == "" }
 
+// MayBeDisrupted is true for an active target of an operation that the driver has granted,
+// or that no driver manages.
+func (t Target) MayBeDisrupted() bool {
+	return t.Active() && (t.Operation == OperationGiven || t.Operation == OperationUnmanaged)
+}
+
 // Shard is one record of targets.
 type Shard struct {
 	Number  int

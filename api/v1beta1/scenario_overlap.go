@@ -3,10 +3,10 @@ package v1beta1
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -36,6 +36,41 @@ func (s ScenarioStep) validateOverlap(path *field.Path) (errs field.ErrorList) {
 		}
 	}
 	return errs
+}
+
+// OverlapMessage is the API server's message for what validateOverlap refuses.
+const OverlapMessage = "two disruptions of this step want the same targets: set allowDisruptedTargets: true in both, lower count, or use another step. The same fault cannot share a target"
+
+// OverlapRule is validateOverlap in CEL, on the disruptions of a step. Of two disruptions that
+// want more than all targets, one wants more than half. The rule counts, for each such
+// disruption a, the disruptions b that it leaves too few targets: only a itself may be one.
+func OverlapRule() string {
+	const (
+		share  = `(type(%[1]s.template.count) == string && %[1]s.template.count.matches('^0*([1-9][0-9]?|100)%%$') ? int(%[1]s.template.count.replace('%%', '')) : 0)`
+		onInit = `(has(%[1]s.template.onInit) && %[1]s.template.onInit)`
+		node   = `(has(%[1]s.template.level) && %[1]s.template.level == 'node')`
+		shares = `(has(%[1]s.template.allowDisruptedTargets) && %[1]s.template.allowDisruptedTargets)`
+	)
+	of := func(term, disruption string) string { return fmt.Sprintf(term, disruption) }
+	refused := []string{"!" + of(shares, "a"), "!" + of(shares, "b")}
+	for _, one := range kindTable {
+		for _, other := range kindTable {
+			if Stack(one.Kind, other.Kind).Refused {
+				refused = append(refused, fmt.Sprintf("(has(a.template.%s) && has(b.template.%s))", one.Field, other.Field))
+			}
+		}
+	}
+	crowded := []string{
+		"!" + of(onInit, "b"),
+		"(" + of(share, "a") + " == 100 || " + of(share, "a") + " + " + of(share, "b") + " > 100)",
+		of(node, "a") + " == " + of(node, "b"),
+		"(" + strings.Join(refused, " || ") + ")",
+	}
+	for _, field := range []string{"selector", "advancedSelector", "filter"} {
+		// a field that is null is none, and cannot be compared
+		crowded = append(crowded, fmt.Sprintf("has(a.template.%[1]s) == has(b.template.%[1]s) && (!has(a.template.%[1]s) || a.template.%[1]s == b.template.%[1]s)", field))
+	}
+	return fmt.Sprintf("self.all(a, %s || %s <= 50 || self.filter(b, %s).size() <= 1)", of(onInit, "a"), of(share, "a"), strings.Join(crowded, " && "))
 }
 
 // Crowded names, by number, disruptions of the step that want more targets together than
@@ -143,5 +178,5 @@ func (s DisruptionSpec) percent() int {
 // selectsLike is true when both match the same targets, whatever there is.
 func (s DisruptionSpec) selectsLike(other DisruptionSpec) bool {
 	return (s.Level == LevelNode) == (other.Level == LevelNode) && maps.Equal(s.Selector, other.Selector) &&
-		reflect.DeepEqual(s.AdvancedSelector, other.AdvancedSelector) && reflect.DeepEqual(s.Filter, other.Filter)
+		equality.Semantic.DeepEqual(s.AdvancedSelector, other.AdvancedSelector) && equality.Semantic.DeepEqual(s.Filter, other.Filter)
 }

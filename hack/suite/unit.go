@@ -35,7 +35,7 @@ const together = 2
 // package that started last would keep one processor for minutes while the other
 // is idle. Packages that wait stand beside packages that work.
 var longest = []string{
-	"hack", "test/survival", "activities", "deploy", "workflows", "crdbridge", "test/scale", "crdbridge/disruption",
+	"hack", "test/survival", "activities", "deploy", "workflows", "workflows/disruption", "crdbridge", "test/scale", "crdbridge/disruption",
 	"test/matrix", "test/upgrade", "test/operations", "test/world",
 }
 
