@@ -47,6 +47,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, "recording:", err)
 		os.Exit(1)
 	}
+	commit, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "recording: the commit:", err)
+		os.Exit(1)
+	}
+	film.origin = fmt.Sprintf("Measured on %s at commit %s, with shortened pauses, on two processors.", time.Now().Format("2 January 2006"), strings.TrimSpace(string(commit)))
 	if err := os.WriteFile(*file, film.svg(), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, "recording:", err)
 		os.Exit(1)
@@ -59,6 +65,7 @@ type film struct {
 	columns, rows int
 	frames        []frame
 	took          time.Duration // of the run
+	origin        string        // when and of what the picture is
 }
 
 // frame is the screen from at until the next frame.

@@ -123,10 +123,11 @@ func (f *film) svg() []byte {
 	used := shots[len(shots)-1].row + 1 // the rows below stay empty
 	width, height := int(float64(f.columns)*letter)+2*margin, used*lineHeight+2*margin
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="%d" fill="#e6edf3">
+<desc>%s</desc>
 <style>
 text{white-space:pre;animation:%gs step-end infinite}
 .gone{visibility:hidden}
-`, width, height, fontSize, f.length().Seconds())
+`, width, height, fontSize, f.origin, f.length().Seconds())
 	for i, s := range shots {
 		fmt.Fprintf(&out, "#s%d{animation-name:k%[1]d}@keyframes k%[1]d{0%%{visibility:%s}", i, visibility(s.from == 0))
 		if s.from > 0 {
