@@ -61,7 +61,7 @@ func (s *State) endingClass() v1beta1.EndingClass {
 // details is the page a person reads in the Temporal UI: markdown.
 func details(ref v1beta1.DisruptionRef, s State) string {
 	var b []string
-	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(s.Plan), "", commands(ref, s.Phase.Over()))
+	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(s.Plan), "", commands(ref, s.Phase))
 	b = append(b, probes(s)...)
 	if len(s.Left) > 0 && !s.Phase.Over() {
 		b = append(b, "", "### Not clean", "")
@@ -103,12 +103,16 @@ func origin(plan *prepare.Plan) string {
 	return line
 }
 
-// commands are those that work in this phase: a disruption that is over may be deleted.
-func commands(ref v1beta1.DisruptionRef, over bool) string {
-	if over {
+// commands are those that work in this phase. A disruption that ends is not ended again.
+func commands(ref v1beta1.DisruptionRef, phase v1beta1.Phase) string {
+	if phase.Over() {
 		return fmt.Sprintf("`squall -n %s history %s` shows how it went.", ref.Namespace, ref.Name)
 	}
-	return fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it. To end it: `kubectl -n %[1]s delete disruption %[2]s`.", ref.Namespace, ref.Name)
+	line := fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it.", ref.Namespace, ref.Name)
+	if !phase.Ending() {
+		line += fmt.Sprintf(" To end it: `kubectl -n %s delete disruption %s`.", ref.Namespace, ref.Name)
+	}
+	return line
 }
 
 // verbatim is a text of a user, on one line and without its markdown.

@@ -47,6 +47,21 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 	})
 }
 
+// rule T2
+func TestDetailsOfferOnlyWhatWorks(t *testing.T) {
+	for phase, want := range map[v1beta1.Phase][]bool{
+		v1beta1.PhaseHolding: {true, true, false}, v1beta1.PhaseStuck: {true, false, false},
+		v1beta1.PhaseCleaning: {true, false, false}, v1beta1.PhaseFinished: {false, false, true},
+	} {
+		page := details(ref, State{Plan: &prepare.Plan{}, Phase: phase})
+		for i, command := range []string{"describe disruption", "delete disruption", "squall -n"} {
+			if strings.Contains(page, command) != want[i] {
+				t.Errorf("%s: the page offers %q: %t, want %t", phase, command, !want[i], want[i])
+			}
+		}
+	}
+}
+
 // rule S19
 func TestDetailsNameTheRequester(t *testing.T) {
 	for who, want := range map[string]string{
