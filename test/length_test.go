@@ -58,8 +58,7 @@ var most = size{lines: 3000, files: 20}
 // above lists the packages that exceed a limit, with their size as the ceiling; 0 is the
 // limit. Ceilings only shrink, and a package that fits leaves the list.
 var above = map[string]size{
-	"activities": {lines: 3328, files: 22},
-	"injector":   {files: 22},
+	"injector": {files: 22},
 }
 
 // TestSmallPackages keeps packages readable, as TestShortFunctions does functions.
