@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/deadline"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -74,12 +75,12 @@ type lifecycle struct {
 
 // run injects, holds until ctx is done or the deadline passes, and cleans.
 func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
-	ctx, stop, err := untilDeadline(ctx, l.injection)
+	ctx, stop, err := deadline.Until(ctx, l.injection)
 	defer stop()
 	var outcome v1beta1.InjectionReport
 
 	removeStale(l.config.ReadyFile, l.config.ReasonFile, l.config.askedFile(), l.config.turnFile())
-	failure := errors.Join(err, tooLate(l.injection, time.Now()))
+	failure := errors.Join(err, deadline.Check(l.injection, time.Now()))
 	if failure == nil {
 		outcome.Injected, failure = l.attempts(ctx)
 	}
@@ -323,7 +324,7 @@ func (l *lifecycle) reportFailure(failure error) {
 }
 
 func endReason(ctx context.Context) string {
-	if cause := context.Cause(ctx); errors.Is(cause, errDeadline) {
+	if cause := context.Cause(ctx); errors.Is(cause, deadline.ErrPassed) {
 		return cause.Error()
 	}
 	return "a signal asked for it"

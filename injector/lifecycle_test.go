@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/deadline"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
@@ -193,7 +194,7 @@ func TestRemainingTimeEndsAnInjection(t *testing.T) {
 		if !p.outcome().Injected {
 			return false
 		}
-		if !slices.ContainsFunc(p.lines(), func(line map[string]any) bool { return line["because"] == errDeadline.Error() }) {
+		if !slices.ContainsFunc(p.lines(), func(line map[string]any) bool { return line["because"] == deadline.ErrPassed.Error() }) {
 			t.Errorf("it said %v, want that it was cleaned because of the deadline", p.lines())
 		}
 		return true

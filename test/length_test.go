@@ -55,12 +55,6 @@ type size struct{ lines, files int }
 // Kubernetes, and have none.
 var most = size{lines: 3000, files: 20}
 
-// above lists the packages that exceed a limit, with their size as the ceiling; 0 is the
-// limit. Ceilings only shrink, and a package that fits leaves the list.
-var above = map[string]size{
-	"injector": {files: 22},
-}
-
 // TestSmallPackages keeps packages readable, as TestShortFunctions does functions.
 func TestSmallPackages(t *testing.T) {
 	sizes := packageSizes(t)
@@ -68,18 +62,8 @@ func TestSmallPackages(t *testing.T) {
 		t.Fatalf("%d packages were found: the test would prove little", len(sizes))
 	}
 	for name, is := range sizes {
-		ceiling := above[name]
-		if limit := max(most.lines, ceiling.lines); is.lines > limit {
-			t.Errorf("%s has %d lines, at most %d: move a concern into a package of its own", name, is.lines, limit)
-		}
-		if limit := max(most.files, ceiling.files); is.files > limit {
-			t.Errorf("%s has %d files, at most %d: move a concern into a package of its own", name, is.files, limit)
-		}
-	}
-	for name, ceiling := range above {
-		is := sizes[name]
-		if ceiling.lines > 0 && is.lines <= most.lines || ceiling.files > 0 && is.files <= most.files {
-			t.Errorf("%s has %d lines in %d files and fits: remove its ceiling from the list", name, is.lines, is.files)
+		if is.lines > most.lines || is.files > most.files {
+			t.Errorf("%s has %d lines in %d files, at most %d in %d: move a concern into a package of its own", name, is.lines, is.files, most.lines, most.files)
 		}
 	}
 }

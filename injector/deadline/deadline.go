@@ -1,6 +1,7 @@
 //go:build linux
 
-package main
+// Package deadline ends an injection at its deadline, whatever happens to the node's clock.
+package deadline
 
 import (
 	"context"
@@ -14,14 +15,14 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// errDeadline is the reason of an injection that ends at its deadline.
-var errDeadline = errors.New("the deadline has come")
+// ErrPassed is the cause of an injection that ends at its deadline.
+var ErrPassed = errors.New("the deadline has come")
 
-// untilDeadline is done, because of errDeadline, in either of two cases: the node's clock
+// Until is done, because of ErrPassed, in either of two cases: the node's clock
 // shows the deadline, or as much time has passed as was left at the call. A clock may be
 // wrong, and may be set. The kernel waits for both, by CLOCK_REALTIME and CLOCK_BOOTTIME of
 // timerfd_create(2), so that the time counts in which the machine is suspended.
-func untilDeadline(ctx context.Context, i v1beta1.Injection) (context.Context, context.CancelFunc, error) {
+func Until(ctx context.Context, i v1beta1.Injection) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var timers []*os.File
 	stop := func() {
@@ -42,7 +43,7 @@ func untilDeadline(ctx context.Context, i v1beta1.Injection) (context.Context, c
 		}
 		go func() {
 			if _, err := timer.Read(make([]byte, 8)); err == nil {
-				cancel(errDeadline)
+				cancel(ErrPassed)
 			}
 		}()
 		return nil
@@ -54,8 +55,8 @@ func untilDeadline(ctx context.Context, i v1beta1.Injection) (context.Context, c
 	return ctx, stop, err
 }
 
-// tooLate returns an error if the deadline has passed, nil if there is time to inject.
-func tooLate(i v1beta1.Injection, now time.Time) error {
+// Check returns an error if the deadline has passed, nil if there is time to inject.
+func Check(i v1beta1.Injection, now time.Time) error {
 	if now.Before(i.Deadline.Time) {
 		return nil
 	}
