@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -64,11 +63,7 @@ func disruptionQueues(acts *activities.Activities, temporal client.Client, clust
 				DefaultHeartbeatThrottleInterval: time.Second,
 			},
 			register: func(r worker.Registry) {
-				r.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
-				r.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+				workflows.Register(r)
 				r.RegisterActivity(acts)
 				r.RegisterActivity(newSweep(acts, temporal, cluster))
 				r.RegisterActivity(newRuns(acts, temporal))
@@ -98,7 +93,7 @@ func notifications(acts *activities.Activities, own *belongings) taskQueue {
 			Interceptors:                           []interceptor.WorkerInterceptor{own, &heartbeats{gap: watcherGap}},
 		},
 		register: func(r worker.Registry) {
-			r.RegisterWorkflowWithOptions(workflows.Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+			workflows.RegisterNotification(r)
 			r.RegisterActivity(&notify.Activities{Settings: acts.Notify, Kube: acts.Kube})
 		},
 	}

@@ -9,11 +9,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// How long a stage waits instead of the six hours of safetyPeriod, and of the ten seconds
-// before the last cleaner. No timer of a workflow is as long.
+// The waits of package disruption that take too long for a stage: until it looks though
+// nothing was observed, and before the last cleaner. A stage waits hurry and lastPause
+// instead. No timer of a workflow is as long.
 const (
-	hurry     = 700 * time.Millisecond
-	lastPause = 300 * time.Millisecond
+	lookPeriod   = 6 * time.Hour
+	cleanerPause = 10 * time.Second
+	hurry        = 700 * time.Millisecond
+	lastPause    = 300 * time.Millisecond
 )
 
 // beat is how often a worker that is not silent sends a heartbeat.
@@ -55,9 +58,9 @@ type hurriedCommands struct {
 // each pause before the last cleaner.
 func (h *hurriedCommands) AwaitWithOptions(ctx workflow.Context, options workflow.AwaitOptions, condition func() bool) (bool, error) {
 	switch {
-	case options.Timeout == safetyPeriod && h.s.hoursPass.CompareAndSwap(true, false):
+	case options.Timeout == lookPeriod && h.s.hoursPass.CompareAndSwap(true, false):
 		options.Timeout = hurry
-	case options.Timeout == cleanerPauses[cleanerTries-1]:
+	case options.Timeout == cleanerPause:
 		options.Timeout = lastPause
 	}
 	return h.Next.AwaitWithOptions(ctx, options, condition)
@@ -80,7 +83,7 @@ func (h *hurriedCommands) NewTimerWithOptions(ctx workflow.Context, d time.Durat
 // unhurried gives a timer of a history the time that the workflow asks for.
 func unhurried(event *history.HistoryEvent) {
 	started := event.GetTimerStartedEventAttributes()
-	asked := map[time.Duration]time.Duration{hurry: safetyPeriod, lastPause: cleanerPauses[cleanerTries-1]}
+	asked := map[time.Duration]time.Duration{hurry: lookPeriod, lastPause: cleanerPause}
 	if asked, shorter := asked[started.GetStartToFireTimeout().AsDuration()]; started != nil && shorter {
 		started.StartToFireTimeout = durationpb.New(asked)
 	}

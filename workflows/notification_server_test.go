@@ -5,8 +5,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/api/enums/v1"
@@ -14,11 +12,11 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/notification"
 )
 
 // hook is a webhook that receives all notifications.
@@ -30,7 +28,7 @@ func (s *stage) notifies(refuse func(context.Context, notify.Delivery) error) {
 	s.Helper()
 	s.plan.Notify = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure of the retries"}
 	w := worker.New(s.temporal, contract.NotificationTaskQueue, worker.Options{MaxHeartbeatThrottleInterval: beat})
-	w.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+	RegisterNotification(w)
 	w.RegisterActivityWithOptions(func(ctx context.Context, in notify.Delivery) error {
 		var err error
 		if refuse != nil {
@@ -53,7 +51,7 @@ func (s *stage) takesID(id string) {
 	s.Helper()
 	_, err := s.temporal.ExecuteWorkflow(s.Context(), client.StartWorkflowOptions{
 		ID: contract.NotificationWorkflowID(ref, id), TaskQueue: contract.NotificationTaskQueue, StaticSummary: "somebody else's",
-	}, contract.NotificationWorkflowType, NotificationInput{})
+	}, contract.NotificationWorkflowType, notification.Input{})
 	s.must(err)
 }
 
@@ -85,30 +83,19 @@ func notifications(s *stage) {
 		}
 		return nil
 	})
-	id := contract.NotificationID(ref, reasonStuck, 7)
+	id := contract.NotificationID(ref, notification.ReasonStuck, 7)
 	s.id = contract.NotificationWorkflowID(ref, id)
 	run, err := s.temporal.ExecuteWorkflow(s.Context(), client.StartWorkflowOptions{
 		ID: s.id, TaskQueue: contract.NotificationTaskQueue, StaticSummary: "Error: Stuck of disruption shop/calm",
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-	}, contract.NotificationWorkflowType, NotificationInput{
-		Notification: notify.Notification{ID: id, Object: ref, Type: v1beta1.NotificationError, Reason: reasonStuck}, To: []notify.Recipient{hook, refusing},
+	}, contract.NotificationWorkflowType, notification.Input{
+		Notification: notify.Notification{ID: id, Object: ref, Type: v1beta1.NotificationError, Reason: notification.ReasonStuck}, To: []notify.Recipient{hook, refusing},
 	})
 	s.must(err)
-	var done Notified
+	var done notification.Result
 	s.must(run.Get(s.Context(), &done))
 	if want := "notified: webhook; given up: Slack channel gone: Slack answered channel_not_found"; done.Summary != want {
 		s.Errorf("it says %q, want %q", done.Summary, want)
 	}
 	s.keep("notification-given-up", "")
-}
-
-// A notification that fails does not stop the disruption.
-func TestADisruptionGoesOnWithoutItsNotification(t *testing.T) {
-	w := newWorld(t)
-	w.notified(t)
-	w.env.OnWorkflow(contract.NotificationWorkflowType, anything(2)...).Return(Notified{}, errors.New("it is broken"))
-	if result := w.run(t); !strings.Contains(result.Summary, "nothing is left") {
-		t.Errorf("result = %+v", result)
-	}
-	w.want(t, "prepare", "select", "create", "clean", "finish")
 }

@@ -21,18 +21,22 @@ import (
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/test/golden"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
+	"github.com/squall-chaos/squall/workflows/notification"
+	"github.com/squall-chaos/squall/workflows/run"
+	"github.com/squall-chaos/squall/workflows/sweep"
 )
 
 // payloads are all values that Temporal keeps for a workflow, by the name of their file:
 // its inputs and results, and those of each activity.
 func payloads() map[string]reflect.Type {
 	all := map[string]reflect.Type{
-		"Disruption.in": reflect.TypeFor[Input](), "Disruption.out": reflect.TypeFor[Result](), "Sweep.out": reflect.TypeFor[Swept](),
+		"Disruption.in": reflect.TypeFor[disruption.Input](), "Disruption.out": reflect.TypeFor[disruption.Result](), "Sweep.out": reflect.TypeFor[sweep.Result](),
 		"start": reflect.TypeFor[contract.Input](), "signal-" + contract.SignalObserved: reflect.TypeFor[contract.Observation](),
 		"signal-" + contract.SignalEnd: reflect.TypeFor[contract.End](), "signal-" + contract.SignalProbe: reflect.TypeFor[contract.ProbeTransition](), "update-" + contract.UpdateResume: reflect.TypeFor[contract.Resume](),
-		"query-" + contract.QueryStatus: reflect.TypeFor[State](),
-		"DisruptionCron.in":             reflect.TypeFor[contract.CronInput](), "DisruptionCron.out": reflect.TypeFor[CronRun](),
-		"Notification.in": reflect.TypeFor[NotificationInput](), "Notification.out": reflect.TypeFor[Notified](),
+		"query-" + contract.QueryStatus: reflect.TypeFor[disruption.State](),
+		"DisruptionCron.in":             reflect.TypeFor[contract.CronInput](), "DisruptionCron.out": reflect.TypeFor[run.Result](),
+		"Notification.in": reflect.TypeFor[notification.Input](), "Notification.out": reflect.TypeFor[notification.Result](),
 	}
 	for _, methods := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*orphans.Activities](), reflect.TypeFor[*crons.Activities](), reflect.TypeFor[*notify.Activities]()} {
 		addActivities(all, methods)

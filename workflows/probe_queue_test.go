@@ -20,7 +20,7 @@ func TestAFullProbeQueueDelaysNoCleaning(t *testing.T) {
 	s.prober.deaf = true
 	s.plan.SteadyState.GateTimeoutSeconds = 3600
 	s.selections = s.selections[:1] // for both
-	s.plan.SteadyState.Probes[0].Phases = []v1beta1.ProbePhase{before, in}
+	s.plan.SteadyState.Probes[0].Phases = []v1beta1.ProbePhase{v1beta1.ProbeBefore, v1beta1.ProbeDuring}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	waits := &stage{T: t, temporal: s.temporal, id: s.id + "/waits"}

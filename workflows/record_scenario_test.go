@@ -11,6 +11,7 @@ import (
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/scenario"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -73,7 +74,7 @@ func (s *stage) perform(name string, played playedScenario, meanwhile func(), wa
 	s.id = contract.ScenarioWorkflowID(ref)
 	s.must(start.Scenario(s.Context(), s.temporal, ref))
 	meanwhile()
-	var result ScenarioResult
+	var result scenario.Result
 	s.must(s.temporal.GetWorkflow(s.Context(), s.id, "").Get(s.Context(), &result))
 	if result.Verdict != want {
 		s.Errorf("%s: %+v, want %s", name, result, want)

@@ -29,6 +29,7 @@ import (
 	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/notification"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -344,7 +345,7 @@ var walks = map[string]func(s *stage){
 	// has its ID: the disruption does not wait for it, and ends as usual.
 	"notified": func(s *stage) {
 		s.notifies(func(ctx context.Context, _ notify.Delivery) error { <-ctx.Done(); return ctx.Err() })
-		s.takesID(contract.NotificationID(ref, reasonBegan, 1))
+		s.takesID(contract.NotificationID(ref, notification.ReasonBegan, 1))
 		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
@@ -361,7 +362,7 @@ var walks = map[string]func(s *stage){
 		s.eventually("it is told", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return slices.Contains(s.notified, contract.NotificationID(ref, reasonRejected, 1))
+			return slices.Contains(s.notified, contract.NotificationID(ref, notification.ReasonRejected, 1))
 		})
 		s.wantNotifications("rejected-1")
 	},

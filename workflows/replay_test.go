@@ -20,6 +20,7 @@ import (
 
 	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
 )
 
 // TestReplay replays what real disruptions went through on a real cluster: a change of
@@ -47,12 +48,8 @@ func TestReplay(t *testing.T) {
 }
 
 func registerAll(replayer worker.WorkflowReplayer) {
-	replayer.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-	replayer.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
-	replayer.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	Register(replayer)
+	RegisterNotification(replayer)
 }
 
 // A replay cannot find what a recording lost: each history has the paths that it is there
@@ -99,13 +96,13 @@ func readHistory(t *testing.T, path string) *history.History {
 // that has a version (rule T3): without this TestReplay could not fail.
 func TestAnUnguardedChangeIsFound(t *testing.T) {
 	const change = "wait a second before all else"
-	unguarded := func(ctx workflow.Context, in Input) (Result, error) {
+	unguarded := func(ctx workflow.Context, in disruption.Input) (disruption.Result, error) {
 		_ = workflow.Sleep(ctx, time.Second)
-		return Disruption(ctx, in)
+		return disruption.Workflow(ctx, in)
 	}
-	guarded := func(ctx workflow.Context, in Input) (Result, error) {
+	guarded := func(ctx workflow.Context, in disruption.Input) (disruption.Result, error) {
 		if workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-			return Disruption(ctx, in)
+			return disruption.Workflow(ctx, in)
 		}
 		return unguarded(ctx, in)
 	}

@@ -20,7 +20,6 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
@@ -35,7 +34,15 @@ import (
 	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
 )
+
+var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
+
+// failedPod failed to clean.
+var failedPod = chaospod.LeftPod{Pod: "chaos-1", UID: "uid-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: chaospod.Failed, Why: "qdisc busy"}
+
+var stuckPods = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 
 func TestMain(m *testing.M) { os.Exit(temporalserver.Tests{M: m}.Run()) }
 
@@ -106,6 +113,17 @@ type stage struct {
 	cleaning, reporting int
 }
 
+// next is the next of several answers, the last one for good.
+func next[T any](answers *[]T) (answer T) {
+	if len(*answers) > 0 {
+		answer = (*answers)[0]
+	}
+	if len(*answers) > 1 {
+		*answers = (*answers)[1:]
+	}
+	return answer
+}
+
 func newStage(t *testing.T, server *temporalserver.Server) *stage {
 	t.Helper()
 	return newStageOf(t, server, 0)
@@ -152,11 +170,7 @@ func (s *stage) decide() {
 		WorkerStopTimeout: patience, // else an open poll takes one more task
 	})
 	s.register(decider)
-	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
-	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
-	decider.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	Register(decider)
 	s.must(decider.Start())
 	s.away = sync.OnceFunc(decider.Stop)
 	s.Cleanup(s.away)
@@ -345,7 +359,7 @@ func (s *stage) resume(r contract.Resume) (answer string, err error) {
 }
 
 // state is the answer to the query of status.
-func (s *stage) state() (state State) {
+func (s *stage) state() (state disruption.State) {
 	answer, err := s.temporal.QueryWorkflow(s.Context(), s.id, "", contract.QueryStatus)
 	if err == nil {
 		err = answer.Get(&state)
@@ -494,12 +508,12 @@ func (s *stage) answered(run string) bool {
 }
 
 // carried is the state that the run passed to the next.
-func (s *stage) carried(run string) (state State) {
+func (s *stage) carried(run string) (state disruption.State) {
 	s.Helper()
 	s.eventually("a new run begins", func() bool { return s.run() != run })
 	events := s.history(run)
 	last := events[len(events)-1]
-	var in Input
+	var in disruption.Input
 	s.must(converter.GetDefaultDataConverter().FromPayloads(last.GetWorkflowExecutionContinuedAsNewEventAttributes().GetInput(), &in))
 	if in.Carried == nil {
 		s.Fatalf("the run ended with %s and carried nothing over", last.EventType)
@@ -507,7 +521,7 @@ func (s *stage) carried(run string) (state State) {
 	return *in.Carried
 }
 
-func (s *stage) result() (result Result) {
+func (s *stage) result() (result disruption.Result) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()

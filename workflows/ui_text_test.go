@@ -17,9 +17,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
+	"github.com/squall-chaos/squall/workflows/flow"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -50,14 +53,14 @@ func TestEveryPhaseHasAPage(t *testing.T) {
 }
 
 func throughEveryPhase(s *stage) {
-	expires := clock(s.plan.ExpireAt)
+	expires := flow.Clock(s.plan.ExpireAt)
 	s.plan.CreateAt = time.Now().Add(30 * time.Minute)
 	s.startHeld.Store(true)
 	s.found, s.injected = make(chan struct{}), make(chan struct{})
 	s.endedCleans, s.cleans = []activities.CleanResult{stuckPods}, []activities.CleanResult{stuckPods, {}}
 	s.begin()
 	s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
-	s.sees(v1beta1.PhasePending, "Nothing is injected before "+clock(s.plan.CreateAt))
+	s.sees(v1beta1.PhasePending, "Nothing is injected before "+flow.Clock(s.plan.CreateAt))
 	s.signal(signalStart, nil)
 	s.enters(v1beta1.PhaseSelecting)
 	s.sees(v1beta1.PhaseSelecting, "Choosing targets. While none match it waits for some, until "+expires)
@@ -68,7 +71,7 @@ func throughEveryPhase(s *stage) {
 	s.enters(v1beta1.PhaseHolding)
 	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets until "+expires)
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
-	s.eventually("cleaners failed too", func() bool { return slices.ContainsFunc(s.state().Left, exhausted) })
+	s.eventually("cleaners failed too", func() bool { return s.cleanersFailed() })
 	s.sees(v1beta1.PhaseHolding, "- web-1 on node n1, chaos pod `chaos-1`: `qdisc busy`", `"action": "retry"`)
 	let := s.hold()
 	s.signal(contract.SignalEnd, nil)
@@ -81,7 +84,7 @@ func throughEveryPhase(s *stage) {
 	if answer, err := s.resume(contract.Resume{Action: "release", By: "ann", Reason: "scrap"}); err != nil || answer != "releasing web-1" {
 		s.Errorf("release = %q, %v", answer, err)
 	}
-	want := Result{
+	want := disruption.Result{
 		Summary: "2 targets disrupted, ended (deleted); a person released 1 chaos pod that did not clean",
 		Targets: 2, Kinds: []string{"cpu-pressure"}, Ending: "deleted", ReleasedPods: 1, Decisions: []string{"release web-1 by ann: scrap"},
 	}
@@ -90,6 +93,11 @@ func throughEveryPhase(s *stage) {
 	}
 	s.sees(v1beta1.PhaseFinished, "Over. Ending: deleted. Released by a person without being clean: 1 chaos pod.", "- `release web-1 by ann: scrap`")
 	wantSummaries(s.T, s.history(""))
+}
+
+// cleanersFailed is true once fresh cleaners failed too, as often as Squall starts any.
+func (s *stage) cleanersFailed() bool {
+	return slices.ContainsFunc(s.state().Left, func(pod chaospod.LeftPod) bool { return pod.Tries == 3 })
 }
 
 // refusesBadResumes: a stuck disruption refuses senseless resumes, with the reason, and
@@ -134,7 +142,7 @@ func TestNewRunShowsItsPageToo(t *testing.T) {
 	first := s.lastTaskOfARun()
 	s.decide()
 	s.carried(first)
-	s.eventually("cleaners failed too", func() bool { return slices.ContainsFunc(s.state().Left, exhausted) })
+	s.eventually("cleaners failed too", func() bool { return s.cleanersFailed() })
 	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets", "Faults: cpu-pressure.", "kubectl -n shop describe disruption calm", "qdisc busy")
 	attributes := s.described().TypedSearchAttributes
 	if stuck, _ := attributes.GetBool(start.AttributeStuck); !stuck {

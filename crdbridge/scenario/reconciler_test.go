@@ -31,8 +31,8 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
-	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/scenario"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -72,7 +72,7 @@ func begin(t *testing.T) *bridge {
 	b.Must(err)
 	b.kube = kube
 	w := worker.New(b.there, contract.TaskQueue, worker.Options{})
-	w.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	w.RegisterWorkflowWithOptions(scenario.Workflow, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 	w.RegisterActivity(&scenarios.Activities{Client: objects.Client(), Stops: objects, Temporal: b.there, Events: status.Events{Kube: kube, Lost: func(_ context.Context, event *corev1.Event, err error) {
 		t.Errorf("event %s is lost: %v", event.Reason, err)
 	}}})
@@ -173,7 +173,7 @@ func (b *bridge) goes(d *v1beta1.Disruption) {
 }
 
 // result waits for the end of the workflow of s.
-func (b *bridge) result(s *v1beta1.DisruptionScenario) (r workflows.ScenarioResult) {
+func (b *bridge) result(s *v1beta1.DisruptionScenario) (r scenario.Result) {
 	b.T.Helper()
 	ctx, cancel := context.WithTimeout(b.T.Context(), bridgetest.Soon)
 	defer cancel()

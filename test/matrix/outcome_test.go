@@ -21,8 +21,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/promise"
 	"github.com/squall-chaos/squall/test/world"
-	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
 )
 
 // outcome is all that must be the same however a run was disturbed, in a form that does
@@ -291,7 +291,7 @@ func (r *run) workflows(name string, uid types.UID) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var result workflows.Result
+	var result disruption.Result
 	if err := r.temporal.GetWorkflow(r.ctx, id, "").Get(r.ctx, &result); err != nil {
 		return "", err
 	}

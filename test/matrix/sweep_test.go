@@ -12,8 +12,8 @@ import (
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/world"
-	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/sweep"
 )
 
 // mark has the node carry what the disruption's injector left there.
@@ -68,12 +68,12 @@ func (r *run) allLost() error {
 func (r *run) swept() error {
 	// The worker sweeps for runs of the schedule alone, which have IDs like this one.
 	options := temporalclient.StartWorkflowOptions{ID: fmt.Sprintf("%s-%s", contract.SweepSchedule, r.d.UID), TaskQueue: contract.TaskQueue}
-	sweep, err := r.temporal.ExecuteWorkflow(r.ctx, options, contract.SweepWorkflowType)
+	swept, err := r.temporal.ExecuteWorkflow(r.ctx, options, contract.SweepWorkflowType)
 	if err != nil {
 		return err
 	}
-	var result workflows.Swept
-	if err := sweep.Get(r.ctx, &result); err != nil {
+	var result sweep.Result
+	if err := swept.Get(r.ctx, &result); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	r.parentStatus = struct {

@@ -21,8 +21,8 @@ import (
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/world"
-	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/sweep"
 )
 
 // node plays what is on the one node that a sweep looks at.
@@ -156,7 +156,7 @@ func (w survival) nothingLeft(d *v1beta1.Disruption) {
 
 // sweep starts one by hand, as a person would, and waits for its result. Its
 // history must be replayable (T3).
-func (w survival) sweep() (swept workflows.Swept, history *historypb.History) {
+func (w survival) sweep() (swept sweep.Result, history *historypb.History) {
 	w.Helper()
 	before := w.sweeps()
 	w.Must(w.Workflows.ScheduleClient().GetHandle(w.Context(), contract.SweepSchedule).Trigger(w.Context(), temporalclient.ScheduleTriggerOptions{}))
@@ -178,7 +178,7 @@ func (w survival) sweep() (swept workflows.Swept, history *historypb.History) {
 		history.Events = append(history.Events, event)
 	}
 	replayer := worker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
+	replayer.RegisterWorkflowWithOptions(sweep.Workflow, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 	if err := replayer.ReplayWorkflowHistory(nil, history); err != nil {
 		w.Errorf("the sweep's history does not replay: %v", err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/histories"
-	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/disruption"
 )
 
 // WorkflowOf is the ID of the workflow of d.
@@ -41,7 +41,7 @@ func (w *World) History(d *v1beta1.Disruption) *historypb.History {
 		history.Events = append(history.Events, event)
 	}
 	replayer := worker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	replayer.RegisterWorkflowWithOptions(disruption.Workflow, workflow.RegisterOptions{Name: contract.WorkflowType})
 	if err := replayer.ReplayWorkflowHistory(nil, history); err != nil {
 		w.Errorf("the history of %s does not replay: %v", d.Name, err)
 	}
@@ -49,9 +49,9 @@ func (w *World) History(d *v1beta1.Disruption) *historypb.History {
 }
 
 // Completed waits for the workflow's own end, which follows that of d.
-func (w *World) Completed(d *v1beta1.Disruption) workflows.Result {
+func (w *World) Completed(d *v1beta1.Disruption) disruption.Result {
 	w.Helper()
-	var result workflows.Result
+	var result disruption.Result
 	w.Must(w.Workflows.GetWorkflow(w.Context(), WorkflowOf(d), "").Get(w.Context(), &result))
 	return result
 }
