@@ -141,6 +141,10 @@ bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and P
 pictures: ## what each kind does to a target, drawn from runs on the development cluster with Squall installed, into docs/images/kinds: ten minutes (KINDS="cpu-pressure dns-disruption" for some)
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; go run ./test/pictures $(KINDS)
 
+.PHONY: recording
+recording: build ## squall demo in a terminal, as README shows it, into docs/images/demo.svg; on the development cluster with Squall installed and nothing beside it
+	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; cd hack/recording && go run . -o $(ROOT)/docs/images/demo.svg -as "squall demo --seconds 5" $(ROOT)/bin/squall demo --seconds 5
+
 .PHONY: image-temporal
 image-temporal: ## image of the Temporal that deploy/components/temporal brings, of the development cluster's program and for its nodes
 	cd hack && go build -o ../bin/image ./image
@@ -183,7 +187,7 @@ test-unit: ## unit tests of all modules; what cannot run here fails instead of b
 
 .PHONY: verify
 verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, lint of the chart, workflowcheck, language of pages
-	git diff --exit-code -- api deploy/crds deploy/schemas docs/reference
+	git diff --exit-code -- api deploy/admission.yaml deploy/crds deploy/schemas docs/reference
 	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds deploy/schemas docs/reference); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -77,7 +78,7 @@ func TestBudgetsAreRespected(t *testing.T) {
 		live, err := c.Client.PolicyV1().PodDisruptionBudgets(c.Shop).Get(t.Context(), "web", metav1.GetOptions{})
 		c.Must(err)
 		c.budgetAllows(live, 2)
-		if selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 {
+		if selection = do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); selection.Selected != 2 {
 			t.Errorf("selection = %+v, want two", selection)
 		}
 	})

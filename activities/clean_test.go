@@ -23,6 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -115,7 +118,7 @@ func TestCleanChaosPods(t *testing.T) {
 			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
 		c.kubelet(mine, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0, "node-3": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: mine, Number: 0}, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: mine, Number: 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(mine)) != 0 { // rules 34, 41
 			t.Errorf("left %+v", cleaned)
 		}
@@ -147,13 +150,13 @@ func TestCleanChaosPods(t *testing.T) {
 			return server.RoundTrip(r)
 		})
 		began := time.Now()
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
 		// The injectors of this test do not report a search of their nodes.
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || len(cleaned.UnverifiedNodes) != 4 {
 			t.Errorf("cleaned = %+v, want nothing left, and all nodes to be searched", cleaned)
 		}
-		// A slow machine may also list every relistGap.
-		if most := 3 + int64(time.Since(began)/relistGap); lists.Load() > most || writes.Load() != 5 {
+		// A slow machine may also list every 5 s.
+		if most := 3 + int64(time.Since(began)/(5*time.Second)); lists.Load() > most || writes.Load() != 5 {
 			t.Errorf("%d lists and %d writes, want at most %d and 5", lists.Load(), writes.Load(), most)
 		}
 	})
@@ -169,7 +172,7 @@ func TestCleanChaosPods(t *testing.T) {
 			}
 			return nil, nil
 		})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
 		}
@@ -180,7 +183,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(3, nil)
 		ref := c.injected("calm", all)
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
 		left := c.ChaosPodsOf(ref)
 		// rules 44, 48
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || cleaned.Left[0].Node != "node-1" {
@@ -199,7 +202,7 @@ func TestCleanChaosPods(t *testing.T) {
 		if len(c.EventsOf("StuckOnRemoval")) != 1 || !c.Get(ref).Status.IsStuckOnRemoval {
 			t.Error("want one StuckOnRemoval event and the status flag")
 		}
-		again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{string(cleaned.Left[0].UID)}, Patience: patience})
+		again := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{string(cleaned.Left[0].UID)}, Patience: patience})
 		if again.Remaining != 0 { // rule 46
 			t.Errorf("released: %+v, want nothing left", again)
 		}
@@ -213,7 +216,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(chaos[0], corev1.PodFailed, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
 		c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		now := time.Now()
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, ReleaseUntil: &now, Patience: time.Second})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, ReleaseUntil: &now, Patience: time.Second})
 		left := c.ChaosPodsOf(ref)
 		if cleaned.Remaining != 1 || len(left) != 1 || left[0].Name != chaos[1].Name || *left[0].DeletionGracePeriodSeconds != 60 {
 			t.Errorf("cleaned = %+v, left %d; want the running injector left to clean in its own time", cleaned, len(left))
@@ -235,12 +238,12 @@ func TestCleanChaosPods(t *testing.T) {
 			state.Terminated.FinishedAt = metav1.NewTime(decided.Add(time.Duration(i-2) * time.Minute))
 			c.Becomes(pod, corev1.PodFailed, state, corev1.ConditionFalse)
 		}
-		one := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{string(chaos[3].UID)}, Patience: patience}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, one); cleaned.Remaining != 3 {
+		one := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{string(chaos[3].UID)}, Patience: patience}
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, one); cleaned.Remaining != 3 {
 			t.Errorf("cleaned = %+v, want one let go, and nothing else on its target", cleaned)
 		}
 		before := decided.Add(-30 * time.Second)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, ReleaseUntil: &before, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, ReleaseUntil: &before, Patience: patience})
 		if cleaned.Remaining != 1 || cleaned.Left[0].UID != chaos[2].UID {
 			t.Errorf("cleaned = %+v, want the one that failed later left", cleaned)
 		}
@@ -263,7 +266,7 @@ func TestCleanChaosPods(t *testing.T) {
 		pods[1].Status.Phase = corev1.PodFailed // rule 39
 		_, err = c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), pods[1], metav1.UpdateOptions{})
 		c.Must(err)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 { // rule 40
 			t.Errorf("left %+v, want all let go", cleaned)
 		}
@@ -278,16 +281,16 @@ func TestCleanChaosPods(t *testing.T) {
 		chaos := c.ChaosPodsOf(ref)[0]
 		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		node.becomes(corev1.ConditionUnknown)
-		in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Lost != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
+		in := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second}
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in); cleaned.Lost != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
 			t.Errorf("cleaned = %+v, want the node kept as a target", cleaned)
 		}
 		c.Becomes(chaos, corev1.PodFailed, apicluster.Exited(1, "Error", ""), corev1.ConditionFalse)
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v, want the chaos pod kept, as failed", cleaned)
 		}
 		node.goes()
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 0 || cleaned.Lost != 1 {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in); cleaned.Remaining != 0 || cleaned.Lost != 1 {
 			t.Errorf("cleaned = %+v, want the target lost and its chaos pod gone", cleaned)
 		}
 	})
@@ -303,12 +306,12 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Must(c.Targets.DeleteRecords(t.Context(), ref))
 		// a worker that never read the record
 		c.Targets = targets.NewStore(c.Kube, c.Chaos, c.Targets.Watch, 8)
-		in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}, Patience: time.Second}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
+		in := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}, Patience: time.Second}
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v, want the chaos pod kept, as failed", cleaned)
 		}
 		node.goes()
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 0 {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in); cleaned.Remaining != 0 {
 			t.Errorf("cleaned = %+v, want it gone with its node", cleaned)
 		}
 	})
@@ -321,12 +324,12 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos.Name, metav1.DeleteOptions{}))
 		c.Clock = differs(t, time.Hour) // the grace period is over
-		released := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, released); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
+		released := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond}
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, released); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
 			t.Errorf("cleaned = %+v, want it waited for", cleaned)
 		}
 		released.Release = []string{string(chaos.UID)}
-		cleaned := do[CleanResult](c, c.CleanChaosPods, released)
+		cleaned := do[clean.Result](c, c.CleanChaosPods, released)
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{chaos.Spec.NodeName}) {
 			t.Errorf("cleaned = %+v, want it let go, and its node to be searched", cleaned)
 		}
@@ -344,7 +347,7 @@ func TestCleanChaosPods(t *testing.T) {
 			live, err := c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), target, metav1.UpdateOptions{})
 			c.Must(err)
 			target = live
-			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
+			return do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := lost(v1beta1.OnInitContainer); n != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
 			t.Errorf("%d targets lost, want none", n)
@@ -365,7 +368,7 @@ func TestCleanChaosPods(t *testing.T) {
 		first.goes()
 		second := c.node() // ready, of the same name, and with the same labels
 		second.becomes(corev1.ConditionTrue)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second})
 		if cleaned.Remaining != 0 || cleaned.Lost != 1 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("cleaned = %+v, want the target lost and its chaos pod gone", cleaned)
 		}
@@ -376,15 +379,15 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		c.Clock = differs(t, -time.Hour) // however slow this machine is, the kubelet is in time
-		in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond}
+		in := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond}
 		// rule 42
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
 			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
 		}
 		late := c.ChaosPodsOf(ref)[0]
 		c.exits(&late, 137)
 		c.forgets(&late)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, in)
+		cleaned := do[clean.Result](c, c.CleanChaosPods, in)
 		// rules 42, 44
 		if left := c.ChaosPodsOf(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || len(left) != 1 {
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
@@ -395,8 +398,8 @@ func TestCleanChaosPods(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(2, nil)
 		ref := c.started("calm", nil)
-		c.Clock = differs(t, StartPatience+time.Second) // as if StartPatience had passed
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
+		c.Clock = differs(t, clean.StartPatience+time.Second) // as if StartPatience had passed
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if len(cleaned.UnverifiedNodes) != 2 {
 			t.Errorf("nodes to be searched = %v, want both", cleaned.UnverifiedNodes)
 		}
@@ -412,7 +415,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Clock, c.StartPatience = differs(t, -time.Hour), time.Nanosecond
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || len(cleaned.UnverifiedNodes) != 0 {
 			t.Errorf("cleaned = %+v, want the chaos pod held", cleaned)
 		}
@@ -423,7 +426,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Clock = differs(t, time.Hour)
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if len(cleaned.UnverifiedNodes) != 1 {
 			t.Errorf("cleaned = %+v, want the chaos pod let go", cleaned)
 		}
@@ -434,13 +437,13 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 47
 			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0})
 		// rules 47, 49
-		if again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience}); again.Remaining != 0 {
+		if again := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: patience}); again.Remaining != 0 {
 			t.Errorf("second round left %+v", again)
 		}
 	})
@@ -452,13 +455,13 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{}))
 		c.kubelet(ref, map[string]int32{"node-0": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("cleaned = %+v, %d chaos pods; want the target lost and its chaos pod gone", cleaned, len(c.ChaosPodsOf(ref)))
 		}
 		c.wantEvent("TargetLost", pods[0].Name)
 		again := func() int {
-			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
+			return do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := again(); n != 0 {
 			t.Errorf("another activity tells of %d lost targets, want none", n)
@@ -484,16 +487,16 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", all)
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0})
 		c.label(pods[0], "app", "rescued")
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if left := c.ChaosPodsOf(ref); cleaned.Lost != 1 || len(left) != 1 || chaospod.TargetUID(&left[0]) != pods[1].UID {
 			t.Errorf("cleaned = %+v, %d chaos pods; want the relabelled target alone cleaned up", cleaned, len(left))
 		}
 		c.wantEvent("TargetReleased", pods[0].Name, "no longer match the selector")
-		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 1 || got.Lost != "" {
+		if got := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); got.Selected != 1 || got.Lost != "" {
 			t.Errorf("selection = %+v, want the other target alone", got)
 		}
 		c.label(pods[0], "app", "web")
-		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
+		if got := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); got.Selected != 2 {
 			t.Errorf("selection = %+v, want the target again whose label is back", got)
 		}
 	})
@@ -507,7 +510,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Must(err)
 		oldest := record.Targets[0].UID
 		clean := func() int {
-			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
+			return do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := clean(); n != 0 || len(c.ChaosPodsOf(ref)) != 2 {
 			t.Errorf("%d targets are cleaned up while all four match", n)
@@ -526,11 +529,11 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("%d chaos pods are left, want that of the oldest target", len(left))
 		}
 		c.wantEvent("TargetReleased", "percentage")
-		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Desired != 1 || got.Selected != 1 || len(got.Added) != 0 {
+		if got := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); got.Desired != 1 || got.Selected != 1 || len(got.Added) != 0 {
 			t.Errorf("selection = %+v, want one of two", got)
 		}
 		c.MakeTargets(2, nil)
-		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
+		if got := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); got.Selected != 2 {
 			t.Errorf("selection = %+v, want two of four", got)
 		}
 	})
@@ -541,11 +544,11 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", nil)
 		// An earlier attempt removed the chaos pod, and its worker died.
 		for _, pod := range c.ChaosPodsOf(ref) {
-			c.Must(c.Activities.force(t.Context(), &pod))
+			c.removes(&pod)
 		}
 		now := int64(0)
 		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 {
 			t.Errorf("cleaned = %+v, want the target lost", cleaned)
 		}
@@ -557,7 +560,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: time.Second})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed { // rule 44
 			t.Errorf("cleaned = %+v, want it failed", cleaned)
 		}
@@ -574,7 +577,7 @@ func TestCleanChaosPods(t *testing.T) {
 		// rule 37
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{}))
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
 			t.Errorf("cleaned = %+v with %d targets, want one lost of %d", cleaned, len(c.chosen(ref)), len(pods))
 		}
@@ -592,7 +595,7 @@ func TestFinish(t *testing.T) {
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
 	c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Second})
+	do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Second})
 	if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref}); left != 0 {
 		t.Fatalf("%d left", left)
 	}
@@ -618,7 +621,7 @@ func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
 	if c.Get(ref).DeletionTimestamp == nil { // rule 5
 		t.Fatal("not being deleted")
 	}
-	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "deleted") {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "deleted") {
 		t.Errorf("plan = %+v, want clean only", plan)
 	}
 	do[int](c, c.Finish, status.FinishInput{Disruption: ref})
@@ -688,9 +691,9 @@ func TestCleaningDoesNotReachTheAPIServer(t *testing.T) {
 		},
 	} {
 		c.through(answers)
-		_, err := c.env.ExecuteActivity(c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
-		if application, found := errors.AsType[*temporal.ApplicationError](err); !found || application.Type() != ErrorUnreachable {
-			t.Errorf("away %s: %v, want an error of type %s", name, err, ErrorUnreachable)
+		_, err := c.env.ExecuteActivity(c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
+		if application, found := errors.AsType[*temporal.ApplicationError](err); !found || application.Type() != clean.ErrorUnreachable {
+			t.Errorf("away %s: %v, want an error of type %s", name, err, clean.ErrorUnreachable)
 		}
 	}
 }

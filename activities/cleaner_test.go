@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -52,8 +54,8 @@ func (c *testCluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, stat
 	})
 }
 
-func in(ref v1beta1.DisruptionRef, retry ...string) CleanInput {
-	return CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Retry: retry, Patience: time.Minute}
+func in(ref v1beta1.DisruptionRef, retry ...string) clean.Input {
+	return clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Retry: retry, Patience: time.Minute}
 }
 
 // An installation can set a priority class for all pods that Squall runs on nodes, so that
@@ -72,7 +74,7 @@ func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
 	has(c, "the chaos pod", &failed)
 	found := make(chan *corev1.Pod, 1)
 	c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), found)
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 {
+	if cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 {
 		t.Fatalf("left %+v", cleaned)
 	}
 	has(c, "its cleaner", <-found)
@@ -120,7 +122,7 @@ func TestAllChaosPodsAreCleanedInPages(t *testing.T) {
 	})
 	all := in(ref, "*")
 	all.Shard.Number = chaospod.AllShards
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, all); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
+	if cleaned := do[clean.Result](c, c.CleanChaosPods, all); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 		t.Errorf("left %+v", cleaned)
 	}
 	if pages < 4 {
@@ -136,7 +138,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		found := make(chan *corev1.Pod, 1)
 		c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), found)
 		// rule 46
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
 		}
 		// the injector counts, not its cleaner
@@ -169,7 +171,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			c := newCluster(t)
 			ref, failed := c.failedOn()
 			c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", test.message), make(chan *corev1.Pod, 1))
-			if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || !cmp.Equal(test.unverified, cleaned.UnverifiedNodes) {
+			if cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || !cmp.Equal(test.unverified, cleaned.UnverifiedNodes) {
 				t.Errorf("cleaned = %+v, want nothing left and %v unverified", cleaned, test.unverified)
 			}
 		})
@@ -188,7 +190,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			c := newCluster(t)
 			ref, failed := c.failedOn()
 			c.cleanerEnds(failed, corev1.PodFailed, apicluster.Exited(137, "Error", message), make(chan *corev1.Pod, 1))
-			cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*"))
+			cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref, "*"))
 			gone := cleaned.Remaining == 0 && len(cleaned.UnverifiedNodes) == 0
 			if (want.why == "") != gone || !gone && (len(cleaned.Left) != 1 || !strings.HasPrefix(cleaned.Left[0].Why, "the cleaner failed too: "+want.why)) {
 				t.Errorf("cleaned = %+v, want left %q", cleaned, want.why)
@@ -216,7 +218,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		if now, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), first.Name, metav1.GetOptions{}); err != nil || now.UID != first.UID {
 			t.Errorf("the cleaner that succeeded is not there any more: %v", err)
 		}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
 		}
 	})
@@ -228,7 +230,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		short.Patience = time.Second
 		var first types.UID
 		for range 2 {
-			cleaned := do[CleanResult](c, c.CleanChaosPods, short)
+			cleaned := do[clean.Result](c, c.CleanChaosPods, short)
 			if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting || !strings.Contains(cleaned.Left[0].Why, "a cleaner works on the node") {
 				t.Errorf("cleaned = %+v, want the cleaner waited for", cleaned)
 			}
@@ -240,8 +242,8 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			first = cleaner.UID
 		}
 		short.Release = []string{string(failed.UID)}
-		do[CleanResult](c, c.CleanChaosPods, short)
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, short); cleaned.Remaining != 0 {
+		do[clean.Result](c, c.CleanChaosPods, short)
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, short); cleaned.Remaining != 0 {
 			t.Errorf("cleaned = %+v, want it let go", cleaned)
 		}
 		pods, err := c.Kube.CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(ref.UID)})
@@ -256,7 +258,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		found := make(chan *corev1.Pod, 1)
 		report := `{"cleaned":[],"left":[{"injection":"x","error":"write blkio.throttle: busy","objects":["blkio.throttle 8:0"]}]}`
 		c.cleanerEnds(failed, corev1.PodFailed, apicluster.Exited(1, "Error", report), found)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, chaospod.TargetName(&failed)))
+		cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref, chaospod.TargetName(&failed)))
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "write blkio.throttle: busy; blkio.throttle 8:0") {
 			t.Errorf("cleaned = %+v, want the cleaner's words", cleaned)
 		}
@@ -275,12 +277,12 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		ref, failed := c.failedOn()
 		again := in(ref, "*")
 		again.Exhausted = []string{string(failed.UID)}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, again); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, again); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v, want it left", cleaned)
 		}
 		again.Retry = append(again.Retry, chaospod.TargetName(&failed))
 		c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), make(chan *corev1.Pod, 1))
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, again); cleaned.Remaining != 0 {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, again); cleaned.Remaining != 0 {
 			t.Errorf("cleaned = %+v, want it cleaned", cleaned)
 		}
 	})
@@ -288,7 +290,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
 		ref, failed := c.failedOn()
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v", cleaned)
 		}
 		if _, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -332,7 +334,7 @@ func TestARejectedCleanerWaitsForRoom(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		full(c, 2)
-		if left := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); left.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
+		if left := do[clean.Result](c, c.CleanChaosPods, in(ref, "*")); left.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v, want it cleaned by the third cleaner", left)
 		}
 		c.wantEvent("CleanerWaits", "the cleaner waits for room on node "+failed.Spec.NodeName, "OutOfpods")
@@ -347,7 +349,7 @@ func TestARejectedCleanerWaitsForRoom(t *testing.T) {
 		made := full(c, 100)
 		short := in(ref, "*")
 		short.Patience = 7 * time.Second
-		cleaned := do[CleanResult](c, c.CleanChaosPods, short)
+		cleaned := do[clean.Result](c, c.CleanChaosPods, short)
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "the cleaner waits for room on node "+failed.Spec.NodeName) {
 			t.Errorf("cleaned = %+v, want the node and the reason", cleaned)
 		}
@@ -356,16 +358,6 @@ func TestARejectedCleanerWaitsForRoom(t *testing.T) {
 			t.Errorf("%d cleaners were created in 7 s, want 2 or 3: the pauses grow", n)
 		}
 	})
-}
-
-func TestRoomPause(t *testing.T) {
-	var got []time.Duration
-	for times := range 6 {
-		got = append(got, roomPause(times+1)/time.Second)
-	}
-	if want := []time.Duration{4, 8, 16, 30, 30, 30}; !slices.Equal(got, want) {
-		t.Errorf("roomPause() = %d s, want %d s", got, want)
-	}
 }
 
 // The journal of the other fault type belongs to a running injector: a cleaner that tries
@@ -385,7 +377,7 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	}
 	found := make(chan *corev1.Pod, 1)
 	c.cleanerEnds(dead, corev1.PodSucceeded, apicluster.Exited(0, "Completed", `{"cleaned":["x"],"audited":true,"left":[]}`), found)
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: time.Minute})
+	cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: time.Minute})
 	args := strings.Join((<-found).Spec.Containers[0].Args, " ")
 	if !strings.HasSuffix(args, " --kind network-disruption") || strings.Count(args, "--kind") != 1 {
 		t.Errorf("the cleaner runs %s, want only what died cleaned", args)
@@ -396,7 +388,7 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	}
 	c.wantEvent("Healed", dead.Name)
 	// rule 18
-	if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 {
+	if again := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 {
 		t.Errorf("selection = %+v, want the same target, and nothing injected anew", again)
 	}
 }
@@ -441,7 +433,7 @@ func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
 				t.Fatalf("error = %v, want one: %t", err, test.wrong)
 			}
 			if !test.wrong {
-				var cleaned CleanResult
+				var cleaned clean.Result
 				c.Must(value.Get(&cleaned))
 				if cleaned.Remaining != 1 || cleaned.Left[0].Pod != failed.Name || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "refused by the test") {
 					t.Errorf("cleaned = %+v, want the refusal told", cleaned)
@@ -467,7 +459,7 @@ func TestACleanerThatCannotBeDeletedStopsNoOther(t *testing.T) {
 		_, err := chaospod.Create(c.Context(), c.Kube, cleaner)
 		c.Must(err)
 		names = append(names, cleaner.Name)
-		c.Must(c.force(c.Context(), &failed))
+		c.removes(&failed)
 	}
 	c.through(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/"+names[0]) {

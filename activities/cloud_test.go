@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -70,7 +71,7 @@ func TestCloudsWithoutKnownRangesAreRefused(t *testing.T) {
 	refused := func(name, service string, parts ...string) {
 		t.Helper()
 		ref := c.Disruption(name, losesClouds(v1beta1.NetworkCloudService{ServiceName: service}))
-		plan := do[Plan](c, c.Prepare, ref)
+		plan := do[prepare.Plan](c, c.Prepare, ref)
 		for _, part := range parts {
 			if !strings.Contains(plan.Rejected, part) {
 				t.Errorf("%s is rejected because of %q, want %q in it", name, plan.Rejected, part)
@@ -90,7 +91,7 @@ func TestCloudsWithoutKnownRangesAreRefused(t *testing.T) {
 
 	c.publishes(map[string][]string{"AMAZON": many[:2048]})
 	ref := c.Disruption("just-enough", losesClouds(v1beta1.NetworkCloudService{ServiceName: "AMAZON"}))
-	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); plan.Rejected != "" {
 		t.Errorf("2048 ranges are rejected because of %q", plan.Rejected)
 	}
 }

@@ -8,12 +8,16 @@ import (
 
 	"go.temporal.io/sdk/testsuite"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -35,7 +39,7 @@ func newCluster(t *testing.T) *testCluster {
 		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
 		Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
 	})
-	acts.Policies = world.Policies
+	acts.Rules.Policies = world.Policies
 	acts.Clouds = &cloud.Clouds{Kube: world.Client, ConfigMap: types.NamespacedName{Namespace: world.Chaos, Name: "cloud-ranges"}}
 	return &testCluster{world, acts, world.NewWorker(acts)}
 }
@@ -50,9 +54,9 @@ func do[T any](c *testCluster, activity, input any) T {
 func (c *testCluster) started(name string, change func(*v1beta1.DisruptionSpec)) v1beta1.DisruptionRef {
 	c.Helper()
 	ref := c.Disruption(name, change)
-	do[Plan](c, c.Prepare, ref)
-	for _, number := range do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added {
-		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
+	do[prepare.Plan](c, c.Prepare, ref)
+	for _, number := range do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}).Added {
+		do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 	}
 	return ref
 }
@@ -65,6 +69,15 @@ func (c *testCluster) injected(name string, change func(*v1beta1.DisruptionSpec)
 		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
 	return ref
+}
+
+// removes removes a chaos pod with its finalizers.
+func (c *testCluster) removes(pod *corev1.Pod) {
+	c.Helper()
+	now, pods := int64(0), c.Kube.CoreV1().Pods(c.Namespace)
+	_, err := pods.Patch(c.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	c.Must(err)
+	c.Must(pods.Delete(c.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
 // wantEvent wants one event with the reason, with all these parts in its message.

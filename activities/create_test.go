@@ -19,6 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -33,7 +36,7 @@ func TestCreateChaosPods(t *testing.T) {
 		spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
 	})
 	// The retry after a lost answer creates no other pods.
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
+	do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 	chaos := c.ChaosPodsOf(ref)
 	if len(chaos) != 4 { // rule 22
 		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
@@ -69,7 +72,7 @@ func TestCreateChaosPods(t *testing.T) {
 	for _, pod := range c.ChaosPodsOf(ref) {
 		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
-	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
+	do[inject.InjectionProgress](c, c.AwaitInjection, inject.AwaitInput{Disruption: ref, Announce: []int{0}})
 	for _, pod := range pods {
 		recorded := slices.ContainsFunc(c.EventsOf("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
 		if !recorded { // rule 21
@@ -108,10 +111,10 @@ func TestAwaitInjection(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)
 	ref := c.started("calm", nil)
-	done := make(chan InjectionProgress, 1)
+	done := make(chan inject.InjectionProgress, 1)
 	go func() {
-		value, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
-		var injection InjectionProgress
+		value, err := c.env.ExecuteActivity(c.AwaitInjection, inject.AwaitInput{Disruption: ref, Announce: []int{0}})
+		var injection inject.InjectionProgress
 		if err == nil {
 			err = value.Get(&injection)
 		}
@@ -156,7 +159,7 @@ func TestAwaitInjection(t *testing.T) {
 }
 
 // watchInjection runs AwaitInjection in the background and sends its error.
-func (c *testCluster) watchInjection(in AwaitInput) <-chan error {
+func (c *testCluster) watchInjection(in inject.AwaitInput) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.env.ExecuteActivity(c.AwaitInjection, in)
@@ -185,7 +188,7 @@ func TestAwaitInjectionWaitsForNoLog(t *testing.T) {
 	ref := c.started("calm", nil)
 	chaos := c.ChaosPodsOf(ref)
 	c.Becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionFalse)
-	ended := c.watchInjection(AwaitInput{Disruption: ref, Announce: []int{0}})
+	ended := c.watchInjection(inject.AwaitInput{Disruption: ref, Announce: []int{0}})
 	<-asked
 	c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	c.Eventually("PartiallyInjected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected })
@@ -202,12 +205,12 @@ func TestAwaitInjectionShowsTheFirstChoice(t *testing.T) {
 			c := newCluster(t)
 			c.MakeTargets(2, nil)
 			ref := c.Disruption("calm", nil)
-			do[Plan](c, c.Prepare, ref)
-			chosen := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
+			do[prepare.Plan](c, c.Prepare, ref)
+			chosen := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, ShownLater: true})
 			if s := c.Get(ref).Status; s.StartTime != nil || chosen.Selected != 2 {
 				t.Fatalf("%d are chosen, and status says %+v; want 2, and nothing", chosen.Selected, s)
 			}
-			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref}})
+			do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref}})
 			pods := c.ChaosPodsOf(ref)
 			if ready {
 				for _, pod := range pods {
@@ -228,7 +231,7 @@ func TestAwaitInjectionShowsTheFirstChoice(t *testing.T) {
 			var err error
 			c.Activities.Disruptions, err = status.NewDisruptions(counted)
 			c.Must(err)
-			ended := c.watchInjection(AwaitInput{Disruption: ref, Announce: []int{0}, Chosen: &chosen})
+			ended := c.watchInjection(inject.AwaitInput{Disruption: ref, Announce: []int{0}, Chosen: &chosen})
 			if !ready {
 				c.Eventually("the choice is told", func() bool { return c.Get(ref).Status.Targets == "0/2" })
 				for _, pod := range pods {
@@ -285,7 +288,7 @@ func TestSlowEventsAreNoStandstill(t *testing.T) {
 	for _, pod := range chaos[:12] {
 		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
-	done := c.watchInjection(AwaitInput{Disruption: ref, Announce: []int{0}})
+	done := c.watchInjection(inject.AwaitInput{Disruption: ref, Announce: []int{0}})
 	<-recording
 	c.Becomes(chaos[12], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	c.Eventually("the one that was late is told", func() bool { return len(c.EventsOf("Disrupted")) == 1 })
@@ -303,9 +306,9 @@ func TestPrepare(t *testing.T) {
 	})
 	ref := c.Disruption("calm", nil)
 	for _, ref := range []v1beta1.DisruptionRef{later, ref} {
-		plan := do[Plan](c, c.Prepare, ref)
+		plan := do[prepare.Plan](c, c.Prepare, ref)
 		if ref != later { // the choice of targets follows at once, and shows the plan
-			do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+			do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref})
 		}
 		status := c.Get(ref).Status
 		// rule 7
@@ -346,14 +349,14 @@ func TestPrepare(t *testing.T) {
 		_, err = c.Kube.CoreV1().ConfigMaps(c.Namespace).Update(t.Context(), record, metav1.UpdateOptions{})
 		c.Must(err)
 		// rule T1
-		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") {
+		if plan := do[prepare.Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") {
 			t.Errorf("plan = %+v, want clean only", plan)
 		}
 	})
 	t.Run("a disruption of another UID is not ours", func(t *testing.T) {
 		other := ref
 		other.UID = "other"
-		if plan := do[Plan](c, c.Prepare, other); !strings.Contains(plan.CleanOnly, "gone") {
+		if plan := do[prepare.Plan](c, c.Prepare, other); !strings.Contains(plan.CleanOnly, "gone") {
 			t.Errorf("plan = %+v, want clean only", plan)
 		}
 	})
@@ -371,10 +374,10 @@ func TestAWatchFollowsTargetsChosenMeanwhile(t *testing.T) {
 		}
 	}
 	ready()
-	done := make(chan InjectionProgress, 1)
+	done := make(chan inject.InjectionProgress, 1)
 	go func() {
-		var seen InjectionProgress
-		value, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}, Linger: 5 * time.Second})
+		var seen inject.InjectionProgress
+		value, err := c.env.ExecuteActivity(c.AwaitInjection, inject.AwaitInput{Disruption: ref, Announce: []int{0}, Linger: 5 * time.Second})
 		if err == nil {
 			err = value.Get(&seen)
 		}
@@ -392,8 +395,8 @@ func TestAWatchFollowsTargetsChosenMeanwhile(t *testing.T) {
 	}
 	shows("1/1")
 	c.MakeTargets(1, nil)
-	selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run})
+	selected := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run})
 	ready()
 	shows("2/2")
 	c.Eventually("both targets have their event", func() bool { return len(c.EventsOf("Disrupted")) == 2 })

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -34,8 +36,8 @@ func TestAChaosPodMadeAfterAnEditHasTheFirstParameters(t *testing.T) {
 	c.restartWorker()
 	c.MakeTargets(3, nil)
 	c.MakeTargets(3, map[string]string{"app": "other"})
-	for _, number := range do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1}).Added {
-		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
+	for _, number := range do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: 1}).Added {
+		do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 	}
 	all := c.injections(ref)
 	if len(all) != 2 {

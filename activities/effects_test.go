@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -94,6 +96,9 @@ func (c *testCluster) wantEffects(ref v1beta1.DisruptionRef, condition metav1.Co
 	}
 }
 
+// effectGap is the shortest pause between two attempts of AwaitEffects.
+const effectGap = 2 * time.Second
+
 // rules E1, E4, E5
 func TestEffects(t *testing.T) {
 	const proven, nothing, lost = v1beta1.EffectProven, v1beta1.EffectNothingMatchedYet, v1beta1.EffectLost
@@ -107,7 +112,7 @@ func TestEffects(t *testing.T) {
 	}
 	chaosLogs.turn(pods[0].Name, proven, "12 packets dropped", 100)
 	chaosLogs.turn(pods[1].Name, nothing, "no packet has matched", 100)
-	if p := do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}}); p.Unproven != 1 || p.Injected != 2 {
+	if p := do[inject.InjectionProgress](c, c.AwaitInjection, inject.AwaitInput{Disruption: ref, Announce: []int{0}}); p.Unproven != 1 || p.Injected != 2 {
 		t.Errorf("progress = %+v, want both injected and one unproven", p)
 	}
 	c.wantEffects(ref, metav1.ConditionUnknown, "NothingMatchedYet", pods, proven, nothing)
@@ -155,7 +160,7 @@ func TestAnEffectThatTurnedUnseen(t *testing.T) {
 	pod, began := c.ChaosPodsOf(ref)[0], time.Now().Unix()
 	c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	chaosLogs.turn(pod.Name, v1beta1.EffectProven, "12 packets dropped", began)
-	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
+	do[inject.InjectionProgress](c, c.AwaitInjection, inject.AwaitInput{Disruption: ref, Announce: []int{0}})
 	asked := chaosLogs.asked
 	if pause := c.looks(ref); pause != 0 || chaosLogs.asked != asked {
 		t.Errorf("the next look is in %s after %d questions, want neither: it acts", pause, chaosLogs.asked-asked)
@@ -182,12 +187,12 @@ func TestEffectsAtTheEnd(t *testing.T) {
 	pods := c.ChaosPodsOf(ref)
 	c.Becomes(pods[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	chaosLogs.turn(pods[0].Name, v1beta1.EffectProven, "1 packet dropped", 100)
-	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref})
+	do[inject.InjectionProgress](c, c.AwaitInjection, inject.AwaitInput{Disruption: ref})
 	effect := v1beta1.Effect{State: v1beta1.EffectProven, Evidence: "4711 packets dropped", Since: metav1.Unix(100, 0)}
 	report, err := json.Marshal(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true, Effect: &effect})
 	c.Must(err)
 	c.Becomes(pods[0], corev1.PodSucceeded, apicluster.Exited(0, "Completed", string(report)), corev1.ConditionFalse)
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
+	cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
 	if len(cleaned.Effects) != 1 || cleaned.Effects[0].Pod != pods[0].Name || cleaned.Effects[0].Effect.Evidence != effect.Evidence {
 		t.Fatalf("effects = %+v, want what the injector chaosLogs", cleaned.Effects)
 	}
@@ -204,24 +209,10 @@ func TestDryRunHasNoEffect(t *testing.T) {
 	chaosLogs := c.withLogs()
 	c.MakeTargets(1, nil)
 	ref := c.injected("calm", func(spec *v1beta1.DisruptionSpec) { spec.DryRun = true })
-	if p := do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref}); p.Unproven != 0 {
+	if p := do[inject.InjectionProgress](c, c.AwaitInjection, inject.AwaitInput{Disruption: ref}); p.Unproven != 0 {
 		t.Errorf("progress = %+v, want nothing to be proven", p)
 	}
 	if verified := meta.FindStatusCondition(c.Get(ref).Status.Conditions, v1beta1.ConditionEffectVerified); verified != nil || chaosLogs.asked > 0 {
 		t.Errorf("condition EffectVerified = %+v, %d logs read, want neither", verified, chaosLogs.asked)
-	}
-}
-
-func TestPausesBetweenLooksGrow(t *testing.T) {
-	var last time.Duration
-	for looks := range int32(40) {
-		pause := effectPause(looks + 1)
-		if pause < last || pause < effectGap || pause > effectGapMax {
-			t.Errorf("after %d looks the pause is %s, after one less %s", looks+1, pause, last)
-		}
-		last = pause
-	}
-	if last != effectGapMax {
-		t.Errorf("the longest pause is %s, want %s", last, effectGapMax)
 	}
 }

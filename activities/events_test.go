@@ -10,7 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -43,10 +45,10 @@ func TestEventsStopNothing(t *testing.T) {
 				}
 				return nil, nil
 			})
-			if plan := do[Plan](c, c.Prepare, ref); plan.SpecHash == "" || plan.CleanOnly != "" {
+			if plan := do[prepare.Plan](c, c.Prepare, ref); plan.SpecHash == "" || plan.CleanOnly != "" {
 				t.Errorf("plan = %+v, want the disruption begun", plan)
 			}
-			if chosen := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); chosen.Selected != 1 {
+			if chosen := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}); chosen.Selected != 1 {
 				t.Errorf("selection = %+v, want one target", chosen)
 			}
 			c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())

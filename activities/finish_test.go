@@ -21,7 +21,7 @@ func TestFinishRecordsUnverifiedNodes(t *testing.T) {
 	c.MakeTargets(1, nil)
 	ref := c.started("calm", all)
 	for _, pod := range c.ChaosPodsOf(ref) {
-		c.Must(c.force(t.Context(), &pod))
+		c.removes(&pod)
 	}
 	in := status.FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted, NotVerified: []string{"node n1: the node is not ready, so it could not be searched"}}
 	if left := do[int](c, c.Finish, in); left != 0 {

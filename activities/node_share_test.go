@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -44,7 +45,7 @@ func TestChaosPodsLeaveANodesOtherPodsAPlace(t *testing.T) {
 	if got := c.Get(first).Status.Targets; got != "0/5" {
 		t.Errorf("targets = %s, want 0/5: five are wanted", got)
 	}
-	if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: first, Known: 1, Run: 1}); again.Selected != 3 || len(again.Added) != 0 || again.RetryAt == nil {
+	if again := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: first, Known: 1, Run: 1}); again.Selected != 3 || len(again.Added) != 0 || again.RetryAt == nil {
 		t.Errorf("selected again: %+v, want the same three and when it looks again", again)
 	}
 

@@ -10,6 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -32,9 +36,9 @@ func TestNodesThatShareAKernelAreNotEnded(t *testing.T) {
 	}
 	c.MakeTargets(3, nil)
 	ref := c.Disruption("end", nodeFailure)
-	do[Plan](c, c.Prepare, ref)
-	do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, ShownLater: true})
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
+	do[prepare.Plan](c, c.Prepare, ref)
+	do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, ShownLater: true})
+	do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 	pods := c.ChaosPodsOf(ref)
 	if len(pods) != 1 || pods[0].Spec.NodeName != "node-2" {
 		t.Errorf("%d chaos pods, want one, on the node with a kernel of its own", len(pods))
@@ -60,7 +64,7 @@ func TestNodeThatWasEnded(t *testing.T) {
 	t.Run("it came back: said so, nobody is stuck, and the node is searched", func(t *testing.T) {
 		c, _, ref, pod := setUp(t)
 		c.Becomes(pod, corev1.PodFailed, apicluster.Exited(255, "Unknown", ""), corev1.ConditionFalse)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref))
+		cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref))
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{"node-0"}) {
 			t.Errorf("cleaned = %+v, want nothing left and the node to be searched", cleaned)
 		}
@@ -77,7 +81,7 @@ func TestNodeThatWasEnded(t *testing.T) {
 		nodes.SetReady(node, corev1.ConditionUnknown)
 		grace := int64(1)
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
-		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref))
+		cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref))
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{"node-0"}) {
 			t.Errorf("cleaned = %+v, want nothing left and the node reported as not searched", cleaned)
 		}
@@ -87,7 +91,7 @@ func TestNodeThatWasEnded(t *testing.T) {
 		c, _, ref, pod := setUp(t)
 		grace := int64(1)
 		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 3 * time.Second})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 3 * time.Second})
 		if cleaned.Remaining != 1 || !strings.Contains(cleaned.Left[0].Why, "still running") {
 			t.Errorf("cleaned = %+v, want the chaos pod waited for", cleaned)
 		}
@@ -95,7 +99,7 @@ func TestNodeThatWasEnded(t *testing.T) {
 	t.Run("an injector that tells what it left is no node that ended", func(t *testing.T) {
 		c, _, ref, pod := setUp(t)
 		c.Becomes(pod, corev1.PodFailed, apicluster.Exited(1, "Error", `{"injected":true,"cleaned":false,"error":"busy"}`), corev1.ConditionFalse)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref))
+		cleaned := do[clean.Result](c, c.CleanChaosPods, in(ref))
 		if cleaned.Remaining != 1 || !strings.Contains(cleaned.Left[0].Why, "busy") {
 			t.Errorf("cleaned = %+v, want it kept, with its words", cleaned)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -18,7 +19,7 @@ func TestPlansHaveTheReceiversOfNotifications(t *testing.T) {
 	want := &notify.Audience{Purpose: "to be sure of it", Recipients: []notify.Recipient{
 		{Way: notify.Webhook, Least: "Success"}, {Way: notify.SlackChannel, To: "team", Least: "Warning"},
 	}}
-	wantReceivers := func(t *testing.T, what string, plan Plan) {
+	wantReceivers := func(t *testing.T, what string, plan prepare.Plan) {
 		t.Helper()
 		if diff := cmp.Diff(want, plan.Notify); diff != "" {
 			t.Errorf("receivers for a disruption that is %s (-want +got):\n%s", what, diff)
@@ -27,20 +28,20 @@ func TestPlansHaveTheReceiversOfNotifications(t *testing.T) {
 	c := newCluster(t)
 	c.Notify = notify.Settings{WebhookURL: "https://hooks.example", WebhookSecretFile: "/s", SlackTokenFile: "/t", LeastType: "Success"}
 	ref := c.Disruption("carried-out", reported)
-	wantReceivers(t, "carried out", do[Plan](c, c.Prepare, ref))
+	wantReceivers(t, "carried out", do[prepare.Plan](c, c.Prepare, ref))
 
 	began := c.Disruption("began", reported)
 	_, err := c.Targets.StoreSpec(t.Context(), c.Get(began), "an earlier run", nil)
 	c.Must(err)
 	c.restartWorker()
-	plan := do[Plan](c, c.Prepare, began)
+	plan := do[prepare.Plan](c, c.Prepare, began)
 	if plan.CleanOnly == "" {
 		t.Errorf("plan = %+v, want it cleaned only", plan)
 	}
 	wantReceivers(t, "cleaned only", plan)
 
 	c.Shop = c.Namespace
-	plan = do[Plan](c, c.Prepare, c.Disruption("refused", reported))
+	plan = do[prepare.Plan](c, c.Prepare, c.Disruption("refused", reported))
 	if plan.Rejected == "" {
 		t.Errorf("plan = %+v, want it rejected", plan)
 	}

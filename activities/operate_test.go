@@ -18,7 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/operate"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -92,10 +96,10 @@ func (c *testCluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec
 			change(spec)
 		}
 	})
-	if plan := do[Plan](c, c.Prepare, ref); plan.Operations == nil || plan.Operations.OperatingTimeout != 5*time.Minute {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); plan.Operations == nil || plan.Operations.OperatingTimeout != 5*time.Minute {
 		c.Fatalf("plan = %+v, want operations with their defaults", plan)
 	}
-	return ref, operate.Input{Disruption: ref, Shards: do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added}
+	return ref, operate.Input{Disruption: ref, Shards: do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}).Added}
 }
 
 func (c *testCluster) wantNoLabels(ref v1beta1.DisruptionRef, names ...string) {
@@ -117,7 +121,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 	operation := podops.OfDisruption(ref.UID)
 	before := c.pod(pod.Name)
 
-	create := CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}
+	create := inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}
 	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
 		t.Fatalf("first look = %+v, want the target waited for", done)
 	}
@@ -142,7 +146,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 		t.Errorf("given and still ready = %+v, want it waited for", done)
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "still ready")
-	if created := do[CreateResult](c, c.CreateChaosPods, create); created.Pods != 0 {
+	if created := do[inject.CreateResult](c, c.CreateChaosPods, create); created.Pods != 0 {
 		t.Errorf("created = %+v for a target that is in service", created)
 	}
 
@@ -152,7 +156,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 		t.Fatalf("out of service = %+v, want it given", done)
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionTrue, "1 of 1")
-	if created := do[CreateResult](c, c.CreateChaosPods, create); created.Pods != 1 {
+	if created := do[inject.CreateResult](c, c.CreateChaosPods, create); created.Pods != 1 {
 		t.Fatalf("created = %+v, want one chaos pod", created)
 	}
 	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 1 {
@@ -164,7 +168,7 @@ func TestAnOperationOnATarget(t *testing.T) {
 		t.Errorf("ended = %+v beside a chaos pod; labels %v", ended, c.pod(pod.Name).Labels)
 	}
 	c.kubelet(ref, map[string]int32{"node-0": 0})
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 30 * time.Second}); cleaned.Remaining != 0 {
+	if cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: 30 * time.Second}); cleaned.Remaining != 0 {
 		t.Fatalf("cleaned = %+v", cleaned)
 	}
 	if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Operated: true}); left != 1 {
@@ -246,7 +250,7 @@ func TestAWaitingTargetIsGivenUp(t *testing.T) {
 			}
 			c.wantEvent(test.event, pod.Name)
 			c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "no target may be disrupted any more")
-			if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}); created.Pods != 0 {
+			if created := do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}); created.Pods != 0 {
 				t.Errorf("created = %+v for a target that was let go", created)
 			}
 			if c.pod(pod.Name).DeletionTimestamp != nil {
@@ -273,7 +277,7 @@ func TestAPodThatNoDriverMoves(t *testing.T) {
 			t.Errorf("%+v, want it disrupted at once", done)
 		}
 		c.wantNoLabels(ref, pod.Name)
-		if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}); created.Pods != 1 {
+		if created := do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true}); created.Pods != 1 {
 			t.Errorf("created = %+v, want a chaos pod", created)
 		}
 	})
@@ -298,7 +302,7 @@ func TestTheBuiltInDriver(t *testing.T) {
 	ref := c.Disruption("served", func(spec *v1beta1.DisruptionSpec) {
 		spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined}
 	})
-	if plan := do[Plan](c, c.Prepare, ref); plan.Operations == nil {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); plan.Operations == nil {
 		t.Errorf("plan = %+v, want operations, as the bridge is a driver", plan)
 	}
 	if len(c.EventsOf("DriverStandsDown")) > 0 {
@@ -316,12 +320,12 @@ func TestWithoutADriver(t *testing.T) {
 	}
 	c := newCluster(t)
 	ref := c.Disruption("strict", participates(""))
-	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "Install Kuperator") {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "Install Kuperator") {
 		t.Errorf("plan = %+v, want it rejected, with the way out", plan)
 	}
 	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, "whenUnavailable")
 	c.wantEvent("NoDriver", "whenUnavailable")
-	if plan := do[Plan](c, c.Prepare, c.Disruption("lenient", participates(v1beta1.ProceedWithoutDriver))); plan.Rejected != "" || plan.Operations != nil {
+	if plan := do[prepare.Plan](c, c.Prepare, c.Disruption("lenient", participates(v1beta1.ProceedWithoutDriver))); plan.Rejected != "" || plan.Operations != nil {
 		t.Errorf("plan = %+v, want it carried out without operations", plan)
 	}
 }
@@ -498,14 +502,14 @@ func TestATargetThatIsTakenBackIsReleased(t *testing.T) {
 	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
 	do[operate.Result](c, c.OperateTargets, in)
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
+	do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
 	c.kubelet(ref, map[string]int32{"node-0": 0})
-	clean := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 0 {
+	cleans := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}
+	if cleaned := do[clean.Result](c, c.CleanChaosPods, cleans); cleaned.Lost != 0 {
 		t.Fatalf("cleaned = %+v before anybody did anything", cleaned)
 	}
 	c.label(pods[0], podops.OfDisruption(ref.UID).Selector(), "null")
-	cleaned := do[CleanResult](c, c.CleanChaosPods, clean)
+	cleaned := do[clean.Result](c, c.CleanChaosPods, cleans)
 	if got := c.chosen(ref); cleaned.Lost != 1 || !slices.Equal(got, []types.UID{pods[1].UID}) || len(c.ChaosPodsOf(ref)) != 1 {
 		t.Errorf("cleaned = %+v, targets %v, want %s let go", cleaned, got, pods[0].Name)
 	}
@@ -531,7 +535,7 @@ func TestAWebhookThatIsAway(t *testing.T) {
 		if done := do[operate.Result](c, c.OperateTargets, in); !strings.Contains(done.Again, "failed calling webhook") || len(done.Waiting) != 1 {
 			t.Errorf("%+v, want it to be asked for again", done)
 		}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Operated: true}); cleaned.Lost != 0 {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Operated: true}); cleaned.Lost != 0 {
 			t.Fatalf("cleaned = %+v, want the target waited for, which has no chaos pod yet", cleaned)
 		}
 	}
@@ -580,7 +584,7 @@ func TestATargetThatWasNeverAskedForIsChosenAgain(t *testing.T) {
 	}
 	c.wantEvent("TargetNotGiven", pod.Name+": it could not be asked for")
 	server.Away.Store(false)
-	if chosen := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); chosen.Selected != 1 {
+	if chosen := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); chosen.Selected != 1 {
 		t.Errorf("%+v, want it chosen again", chosen)
 	}
 }
@@ -693,7 +697,7 @@ func TestAProtectedTarget(t *testing.T) {
 	if done := do[operate.Result](c, c.OperateTargets, in); len(done.Given) != 1 || done.Again != "" || !written.Load() || !ours.Protects(c.pod(pod.Name)) {
 		t.Fatalf("%+v, finalizers %v, want it given and protected", done, c.pod(pod.Name).Finalizers)
 	}
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
+	do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
 	c.kubelet(ref, map[string]int32{"node-0": 0})
 	c.label(pod, podops.LabelOperationType+"/scale", "scale")
 	c.label(pod, scaling, "1")
@@ -701,7 +705,7 @@ func TestAProtectedTarget(t *testing.T) {
 	if scale.Holds(c.pod(pod.Name)) {
 		t.Errorf("labels = %v: another operation has the pod while it is disrupted", c.pod(pod.Name).Labels)
 	}
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}); cleaned.Lost != 1 {
+	if cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}); cleaned.Lost != 1 {
 		t.Errorf("cleaned = %+v, want the target let go", cleaned)
 	}
 	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref, OnlyEnded: true})
@@ -726,7 +730,7 @@ func TestAProtectionThatIsOverdue(t *testing.T) {
 	do[operate.Result](c, c.OperateTargets, in)
 	c.settle(true)
 	do[operate.Result](c, c.OperateTargets, in)
-	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
+	do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Operated: true})
 	do[operate.EndResult](c, c.EndOperations, operate.EndInput{Disruption: ref})
 	if !ours.Protects(c.pod(pod.Name)) {
 		t.Error("it is protected no longer, though it is disrupted and its time is not over")

@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube/podops"
@@ -90,7 +93,7 @@ func TestAPlaceIsKeptForAPodInUse(t *testing.T) {
 			t.Errorf("chose %+v, want one, and a place kept", selection)
 		}
 		c.label(pods[0], scaling, "null")
-		selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1})
+		selection = do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1})
 		if selection.Selected != 2 || selection.Kept != 0 {
 			t.Errorf("chose %+v when it was free, want two", selection)
 		}
@@ -108,12 +111,12 @@ func TestAPlaceIsKeptForAPodInUse(t *testing.T) {
 		pods := c.MakeTargets(2, nil)
 		c.label(pods[0], scaling, "1")
 		ref := c.Disruption("calm", waits(1))
-		plan := do[Plan](c, c.Prepare, ref)
+		plan := do[prepare.Plan](c, c.Prepare, ref)
 		if want := c.Get(ref).CreationTimestamp.Add(time.Second); plan.BusyUntil == nil || !plan.BusyUntil.Equal(want) {
 			t.Fatalf("places are kept until %v, want %v", plan.BusyUntil, want)
 		}
 		c.Eventually("the free one is taken", func() bool {
-			selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+			selection := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref})
 			return selection.Selected == 1 && selection.Kept == 0
 		})
 	})
@@ -131,15 +134,15 @@ func TestATargetInUseIsReleased(t *testing.T) {
 			pods := c.MakeTargets(2, nil)
 			ref := c.started("calm", nil)
 			c.kubelet(ref, map[string]int32{pods[0].Spec.NodeName: 0, pods[1].Spec.NodeName: 0})
-			in := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}
-			if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Lost != 0 {
+			in := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second}
+			if cleaned := do[clean.Result](c, c.CleanChaosPods, in); cleaned.Lost != 0 {
 				t.Fatalf("cleaned = %+v before anybody does anything", cleaned)
 			}
 			c.label(pods[0], scaling, "1")
 			if relabel {
 				c.label(pods[0], "app", "other")
 			}
-			cleaned := do[CleanResult](c, c.CleanChaosPods, in)
+			cleaned := do[clean.Result](c, c.CleanChaosPods, in)
 			if got := c.chosen(ref); cleaned.Lost != 1 || cleaned.Remaining != 0 || !slices.Equal(got, []types.UID{pods[1].UID}) {
 				t.Errorf("cleaned = %+v, targets left %v; want %s let go", cleaned, got, pods[0].Name)
 			}
@@ -154,7 +157,7 @@ func TestATargetInUseIsReleased(t *testing.T) {
 		pods := c.MakeTargets(2, nil)
 		ref := c.started("calm", keep)
 		c.label(pods[0], scaling, "1")
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true})
 		if left := c.ChaosPodsOf(ref); cleaned.Lost != 0 || slices.ContainsFunc(left, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }) {
 			t.Errorf("cleaned = %+v, want everything left as it was", cleaned)
 		}
@@ -170,7 +173,7 @@ func TestATargetInUseIsReleased(t *testing.T) {
 		if pod, err := c.Client.CoreV1().Pods(c.Shop).Get(t.Context(), pods[0].Name, metav1.GetOptions{}); err != nil || pod.DeletionTimestamp == nil {
 			t.Fatalf("the target is gone already (%v): this proves nothing", err)
 		}
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 30 * time.Second})
 		if left := c.ChaosPodsOf(ref); cleaned.Lost != 1 || len(left) != 1 || left[0].Spec.NodeName != pods[1].Spec.NodeName {
 			t.Errorf("cleaned = %+v and left %d chaos pods, want that of the other target", cleaned, len(left))
 		}

@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -37,7 +39,7 @@ func (c *testCluster) policy(rule v1beta1.PolicyRule) (remove func()) {
 }
 
 func (c *testCluster) seesPolicy(name string) bool {
-	for _, p := range c.Activities.Policies.Policies() {
+	for _, p := range c.Rules.Policies.Policies() {
 		if p.Name == name {
 			return true
 		}
@@ -73,7 +75,7 @@ func TestAPolicyRefusesADisruption(t *testing.T) {
 	c.MakeTargets(2, nil)
 	remove := c.policy(v1beta1.PolicyRule{Name: "sale", Reason: "sale week", Kinds: []v1beta1.PolicyKind{"cpu-pressure"}, Windows: []v1beta1.PolicyWindow{{TimeZone: "Asia/Tokyo"}}})
 	ref := c.Disruption("refused", nil)
-	plan := do[Plan](c, c.Prepare, ref)
+	plan := do[prepare.Plan](c, c.Prepare, ref)
 	for _, want := range []string{`rule "sale"`, c.Shop + "-sale", "sale week"} {
 		if !strings.Contains(plan.Rejected, want) {
 			t.Errorf("it is rejected with %q, want %q in it", plan.Rejected, want)
@@ -84,16 +86,16 @@ func TestAPolicyRefusesADisruption(t *testing.T) {
 	}
 	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, `rule "sale"`)
 	c.wantEvent(v1beta1.ReasonDenied, `rule "sale"`)
-	do[Plan](c, c.Prepare, ref) // a retry
+	do[prepare.Plan](c, c.Prepare, ref) // a retry
 	c.wantDenials(c.Shop+"-sale", "Disruption "+c.Shop+"/refused: it is denied by")
 	other := c.Disruption("other", func(spec *v1beta1.DisruptionSpec) {
 		spec.Faults = v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: "50%"}}}
 	})
-	if plan := do[Plan](c, c.Prepare, other); plan.Rejected != "" {
+	if plan := do[prepare.Plan](c, c.Prepare, other); plan.Rejected != "" {
 		t.Errorf("a kind that the rule is not about is rejected: %s", plan.Rejected)
 	}
 	remove()
-	if plan := do[Plan](c, c.Prepare, c.Disruption("later", nil)); plan.Rejected != "" {
+	if plan := do[prepare.Plan](c, c.Prepare, c.Disruption("later", nil)); plan.Rejected != "" {
 		t.Errorf("without the policy it is rejected: %s", plan.Rejected)
 	}
 }
@@ -108,14 +110,14 @@ func TestAPolicyAboutRequesters(t *testing.T) {
 		c.annotate(ref, v1beta1.Requester{User: "sue", Groups: []string{"all", group}}.Annotations())
 		return ref
 	}
-	if plan := do[Plan](c, c.Prepare, by("theirs", "shop")); !strings.Contains(plan.Rejected, `rule "ours"`) || strings.Contains(plan.Rejected, "its requester is unknown") {
+	if plan := do[prepare.Plan](c, c.Prepare, by("theirs", "shop")); !strings.Contains(plan.Rejected, `rule "ours"`) || strings.Contains(plan.Rejected, "its requester is unknown") {
 		t.Errorf("that of somebody else is rejected with %q", plan.Rejected)
 	}
 	ref := by("ours", "sre")
-	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" || plan.Requester != "sue" {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); plan.Rejected != "" || plan.Requester != "sue" {
 		t.Errorf("ours is rejected: %q, asked for by %q, want sue", plan.Rejected, plan.Requester)
 	}
-	if added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
+	if added := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}).Added; len(added) != 1 {
 		t.Errorf("chose %v, want a target", added)
 	}
 }
@@ -125,16 +127,16 @@ func TestAPolicyAboutEnvironments(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
 	c.policy(v1beta1.PolicyRule{Name: "ours", ExceptEnvironments: []string{"staging"}})
-	if plan := do[Plan](c, c.Prepare, c.Disruption("theirs", nil)); !strings.Contains(plan.Rejected, "is none of: staging") {
+	if plan := do[prepare.Plan](c, c.Prepare, c.Disruption("theirs", nil)); !strings.Contains(plan.Rejected, "is none of: staging") {
 		t.Errorf("one that names no environment is rejected with %q", plan.Rejected)
 	}
 	ref := c.Disruption("ours", nil)
 	c.annotate(ref, map[string]string{v1beta1.AnnotationEnvironment: "staging"})
-	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); plan.Rejected != "" {
 		t.Errorf("ours is rejected: %s", plan.Rejected)
 	}
 	c.annotate(ref, map[string]string{v1beta1.AnnotationEnvironment: "prod"})
-	if added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
+	if added := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}).Added; len(added) != 1 {
 		t.Errorf("chose %v after an edit of the annotation, want a target", added)
 	}
 }
@@ -146,9 +148,9 @@ func TestAPolicyDeniesTargets(t *testing.T) {
 	databases := c.MakeTargets(2, map[string]string{"tier": "db"})
 	front := c.MakeTargets(1, map[string]string{"tier": "web"})
 	ref := c.Disruption("some", all)
-	do[Plan](c, c.Prepare, ref)
+	do[prepare.Plan](c, c.Prepare, ref)
 	c.policy(v1beta1.PolicyRule{Name: "no-db", TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "db"}}})
-	selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	selection := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref})
 	if got := c.chosen(ref); len(got) != 1 || got[0] != front[0].UID || selection.Desired != 3 {
 		t.Errorf("chose %v of %d wanted, want %s alone, and no database of %v", got, selection.Desired, front[0].UID, databases)
 	}
@@ -156,7 +158,7 @@ func TestAPolicyDeniesTargets(t *testing.T) {
 
 	c.policy(v1beta1.PolicyRule{Name: "none"})
 	late := c.MakeTargets(1, map[string]string{"tier": "web"})
-	if added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}).Added; len(added) > 0 {
+	if added := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}).Added; len(added) > 0 {
 		t.Errorf("%s was chosen although a rule denies all", late[0].Name)
 	}
 	if got := c.chosen(ref); len(got) != 1 || got[0] != front[0].UID {
@@ -175,8 +177,8 @@ func TestEachRuleThatDeniesHasItsEvent(t *testing.T) {
 	}
 	c.policy(v1beta1.PolicyRule{Name: "no-web", TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}})
 	ref := c.Disruption("some", all)
-	do[Plan](c, c.Prepare, ref)
-	do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	do[prepare.Plan](c, c.Prepare, ref)
+	do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref})
 	c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "and 1 more")
 	for _, tier := range tiers {
 		c.wantDenials(c.Shop+"-no-"+tier, "4 are denied by")
@@ -205,7 +207,7 @@ func TestAPolicyLimitsTargetsAtOnce(t *testing.T) {
 	c.wantEvent(v1beta1.ReasonDenied, `rule "three"`)
 	c.Must(c.Targets.DeleteRecords(t.Context(), first))
 	c.Eventually("what the first one held is free", func() bool {
-		return do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: third}).Selected == 2
+		return do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: third}).Selected == 2
 	})
 	if held := append(c.chosen(second), c.chosen(third)...); len(held) != 3 {
 		t.Errorf("%v are held, want three", held)
@@ -223,7 +225,7 @@ func (c *testCluster) behind() {
 	c.Must(watch.Sync(ctx))
 	stop()
 	<-ended
-	c.Activities.Policies = watch
+	c.Rules.Policies = watch
 }
 
 // The controller signals once that a policy changed. A worker that is restarted at that
@@ -238,15 +240,15 @@ func TestAWorkerDeniesByTheNewestPolicies(t *testing.T) {
 	if selection.Selected != 1 {
 		t.Fatalf("selection = %+v, want one target", selection)
 	}
-	current := c.Activities.Policies
+	current := c.Rules.Policies
 	c.behind()
-	c.Activities.Policies, current = current, c.Activities.Policies
+	c.Rules.Policies, current = current, c.Rules.Policies
 	remove()
-	c.Activities.Policies = current
+	c.Rules.Policies = current
 	if !c.seesPolicy(c.Shop + "-one") {
 		t.Fatal("the worker's watch has the deletion, so nothing is tested")
 	}
-	if selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 || selection.Denied != "" {
+	if selection := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); selection.Selected != 2 || selection.Denied != "" {
 		t.Errorf("selection = %+v, want two targets: the policy is gone", selection)
 	}
 }
@@ -259,7 +261,7 @@ func TestFewerTargetsAreReportedOnce(t *testing.T) {
 	most := int32(1)
 	c.policy(v1beta1.PolicyRule{Name: "one", AtMost: &v1beta1.PolicyLimit{Targets: &most}})
 	ref, _ := c.selectFor("some", nil) // wants two
-	if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); again.Selected != 1 || len(again.Added) > 0 {
+	if again := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); again.Selected != 1 || len(again.Added) > 0 {
 		t.Fatalf("selected again: %+v, want the same target", again)
 	}
 	c.wantEvent("FewerTargets", "1 of 2", `rule "one"`)

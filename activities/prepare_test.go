@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -20,7 +21,7 @@ func TestADisruptionInTheNamespaceOfTheChaosPodsIsRejected(t *testing.T) {
 	c.Shop = c.Namespace
 	c.MakeTargets(2, nil)
 	ref := c.Disruption("inside", nil)
-	plan := do[Plan](c, c.Prepare, ref)
+	plan := do[prepare.Plan](c, c.Prepare, ref)
 	for _, part := range []string{"namespace " + c.Namespace, "create it in the namespace of its targets"} {
 		if !strings.Contains(plan.Rejected, part) {
 			t.Errorf("rejected because of %q, want %q in it", plan.Rejected, part)
@@ -44,7 +45,7 @@ func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
 	t.Run("without a record it never began: it is rejected", func(t *testing.T) {
 		c := newCluster(t)
 		ref := c.Disruption("new", inTwoYears)
-		plan := do[Plan](c, c.Prepare, ref)
+		plan := do[prepare.Plan](c, c.Prepare, ref)
 		if !strings.Contains(plan.Rejected, invalid) || plan.CleanOnly != "" {
 			t.Errorf("plan = %+v, want it rejected because of %q", plan, invalid)
 		}
@@ -58,7 +59,7 @@ func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
 		_, err := c.Targets.StoreSpec(t.Context(), c.Get(ref), "a run of an older version", nil)
 		c.Must(err)
 		c.restartWorker()
-		plan := do[Plan](c, c.Prepare, ref)
+		plan := do[prepare.Plan](c, c.Prepare, ref)
 		if !strings.Contains(plan.CleanOnly, invalid) || plan.Rejected != "" {
 			t.Errorf("plan = %+v, want it only cleaned because of %q", plan, invalid)
 		}

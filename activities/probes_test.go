@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/probe"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/steadystate"
@@ -44,7 +46,7 @@ func TestAskProbesOpensTheGate(t *testing.T) {
 	_, err := c.Client.CoreV1().Pods(c.Shop).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{})
 	c.Must(err)
 	ref := c.Disruption("guarded", guarded)
-	plan := do[Plan](c, c.Prepare, ref)
+	plan := do[prepare.Plan](c, c.Prepare, ref)
 	if plan.SteadyState == nil || plan.SteadyState.GateTimeoutSeconds != 60 || plan.SteadyState.Probes[0].PodsReady != nil {
 		t.Fatalf("Prepare plans %+v, want the steady state with its defaults and without handlers", plan.SteadyState)
 	}
@@ -122,7 +124,7 @@ func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 	pods := c.Disruption("pods", func(spec *v1beta1.DisruptionSpec) { spec.SteadyState = steady })
 	nodes := c.Disruption("nodes", func(spec *v1beta1.DisruptionSpec) { spec.SteadyState, spec.Level = steady, v1beta1.LevelNode })
 	for _, ref := range []v1beta1.DisruptionRef{pods, nodes} {
-		do[Plan](c, c.Prepare, ref)
+		do[prepare.Plan](c, c.Prepare, ref)
 	}
 	for _, in := range []steadystate.Input{
 		{Disruption: pods}, {Disruption: nodes}, {Scenario: &contract.ScenarioRef{Namespace: c.Shop, Name: scenario.Name, UID: scenario.UID}},
@@ -152,8 +154,8 @@ func TestWhichTargetsAreAsked(t *testing.T) {
 		spec.Count = &three
 	})
 	c.started("other", func(spec *v1beta1.DisruptionSpec) { spec.Selector = map[string]string{"app": "nothing"} })
-	do[Plan](c, c.Prepare, ref)
-	do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	do[prepare.Plan](c, c.Prepare, ref)
+	do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref})
 	_, err := c.Targets.End(c.Context(), ref, 0, "test", func(target targets.Target) targets.Ending {
 		if target.UID == pods[0].UID {
 			return targets.Ending{Why: "let go"}

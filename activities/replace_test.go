@@ -26,7 +26,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
-	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/activities/status"
@@ -218,18 +220,18 @@ func TestReplacePods(t *testing.T) {
 
 	// rule 18
 	t.Run("called again, and asked for more targets: the new pods stay", func(t *testing.T) {
-		selection := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		selection := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: 1})
 		if len(selection.Added) != 0 || selection.Selected != 2 {
 			t.Errorf("selection = %+v, want nothing added", selection)
 		}
 		do[replace.Result](c, c.ReplacePods, ref)
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true})
+		do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true})
 		if len(during) != 2 || len(c.chosen(ref)) != 2 {
 			t.Errorf("%d pods ended and %d are targets, want 2 of each for good", len(during), len(c.chosen(ref)))
 		}
 	})
 	t.Run("it ends", func(t *testing.T) {
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}}); cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 0 {
+		if cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}}); cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 0 {
 			t.Errorf("cleaned = %+v, want nothing left", cleaned)
 		}
 		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired}); left != 0 {
@@ -512,7 +514,7 @@ func TestACordonOfAnotherUserStays(t *testing.T) {
 	c.plays(func(*corev1.Pod) { c.wantCordon(node, true, 0) })
 	ref, _ := c.selectFor("moving", replaces(nil))
 	do[replace.Result](c, c.ReplacePods, ref)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
+	do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 	c.wantCordon(node, true, 0)
 }
 
@@ -526,9 +528,9 @@ func TestTwoDisruptionsCordonANode(t *testing.T) {
 		c.Must(replacement.Cordons{Kube: c.Kube}.Cordon(t.Context(), node, ref))
 	}
 	c.wantCordon(node, true, 2)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: first, Number: 0}})
+	do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: first, Number: 0}})
 	c.wantCordon(node, true, 1)
-	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: second, Number: chaospod.AllShards}})
+	do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: second, Number: chaospod.AllShards}})
 	c.wantCordon(node, false, 0)
 }
 
@@ -670,7 +672,7 @@ func TestCleaningRemovesCordons(t *testing.T) {
 		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref}); left != 1 {
 			t.Errorf("Finish() = %d left, want the cordon", left)
 		}
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}, ResultLost: true})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}, ResultLost: true})
 		if len(cleaned.UnverifiedNodes) > 0 {
 			t.Errorf("nodes %v are to be searched, want none: no injector ran there", cleaned.UnverifiedNodes)
 		}
@@ -686,7 +688,7 @@ func TestCleaningRemovesCordons(t *testing.T) {
 		if left := do[int](c, c.Finish, status.FinishInput{Disruption: ref}); left != 1 {
 			t.Errorf("Finish() = %d left, want the cordon", left)
 		}
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}})
+		do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}})
 		c.wantCordon(node, false, 0)
 	})
 	t.Run("the right to uncordon was taken away: it is left, until a person releases it", func(t *testing.T) {
@@ -695,11 +697,11 @@ func TestCleaningRemovesCordons(t *testing.T) {
 		user := "worker-of-" + c.Shop
 		c.allow(user, rule{"", "nodes", "list"}, rule{"", "nodes", "get"}, rule{c.Chaos, "pods", "list"})
 		c.Kube = c.as(user)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Node != node || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "forbidden") {
 			t.Fatalf("cleaned = %+v, want the cordon left, and why", cleaned)
 		}
-		cleaned = do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{cleaned.Left[0].ID()}})
+		cleaned = do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Release: []string{cleaned.Left[0].ID()}})
 		if cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 1 {
 			t.Errorf("released: %+v, want its node to be looked at", cleaned)
 		}
@@ -754,9 +756,9 @@ func (c *testCluster) allow(user string, rules ...rule) {
 			_, err = c.Client.RbacV1().RoleBindings(r.namespace).Create(c.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
 		}
 		c.Must(err)
-		acts := &Activities{Cluster: &cluster.Cluster{Kube: c.as(user)}}
+		worker := c.as(user)
 		c.Eventually("the right counts", func() bool {
-			allowed, err := acts.may(c.Context(), deploy.Right{Verb: r.verb, Resource: r.resource, Namespace: r.namespace})
+			allowed, err := prepare.Allowed(c.Context(), worker, deploy.Right{Verb: r.verb, Resource: r.resource, Namespace: r.namespace})
 			c.Must(err)
 			return allowed
 		})
@@ -783,7 +785,7 @@ func TestWithoutItsRightsAReplacementIsRejected(t *testing.T) {
 			c.allow(user, test.rules(c.Shop)...)
 			c.Kube = c.as(user)
 			ref := c.Disruption("moving", replaces(func(p *v1beta1.PodReplacement) { p.DeleteStorage = &test.deleteStorage }))
-			plan := do[Plan](c, c.Prepare, ref)
+			plan := do[prepare.Plan](c, c.Prepare, ref)
 			if (plan.Rejected != "") != (test.missing != nil) {
 				t.Fatalf("rejected = %q, want the rights %q to be missing", plan.Rejected, test.missing)
 			}
@@ -845,7 +847,7 @@ func TestPodsToReplaceFillPlaces(t *testing.T) {
 		t.Fatalf("ReplacePods() = %+v, want one replaced", got)
 	}
 	c.makePod(node, nil)
-	selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	selected := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: 1, Fill: true})
 	if !slices.Equal(selected.Added, []int{0}) || selected.Shards != 1 {
 		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
 	}

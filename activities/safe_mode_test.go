@@ -7,7 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/census"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/permission"
 	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -16,16 +19,16 @@ import (
 // judges turns safe mode on, for a namespace with n pods.
 func (c *testCluster) judges(n int, enforced bool) {
 	c.Helper()
-	if c.SafeMode == nil {
+	if c.Rules.SafeMode == nil {
 		count, err := census.New(apiserver.Start(c.T), c.Chaos)
 		c.Must(err)
 		// The tests share a cluster, so only the namespace's pods count.
-		c.SafeMode = &SafeMode{Census: count, Thresholds: policy.Thresholds{Namespace: 80, Cluster: 100}}
-		go c.SafeMode.Run(c.Context())
-		c.Must(c.SafeMode.Sync(c.Context()))
+		c.Rules.SafeMode = &permission.SafeMode{Census: count, Thresholds: policy.Thresholds{Namespace: 80, Cluster: 100}}
+		go c.Rules.SafeMode.Run(c.Context())
+		c.Must(c.Rules.SafeMode.Sync(c.Context()))
 	}
-	c.SafeMode.Enforced = enforced
-	c.Eventually("the pods are counted", func() bool { in, _ := c.SafeMode.Census.Pods(c.Shop); return in == n })
+	c.Rules.SafeMode.Enforced = enforced
+	c.Eventually("the pods are counted", func() bool { in, _ := c.Rules.SafeMode.Census.Pods(c.Shop); return in == n })
 }
 
 // rule S16: status warns of a disruption of most of a namespace. Where safe mode is
@@ -69,7 +72,7 @@ func TestADisruptionThatWantsTooMuchLater(t *testing.T) {
 	}
 	c.MakeTargets(8, nil)
 	c.judges(12, true)
-	selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: running, Known: 1})
+	selection = do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: running, Known: 1})
 	if selection.Selected != 2 || !strings.Contains(selection.Denied, "10 of the 12 pods") {
 		t.Errorf("it wants 10 of 12: %+v, want the 2 of before", selection)
 	}
@@ -84,12 +87,12 @@ func TestSafeModeIsJudgedWhenADisruptionBegins(t *testing.T) {
 		spec.Faults = v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 10}}
 	}
 	c.judges(1, false)
-	if plan := do[Plan](c, c.Prepare, c.Disruption("warned", everything)); plan.Rejected != "" {
+	if plan := do[prepare.Plan](c, c.Prepare, c.Disruption("warned", everything)); plan.Rejected != "" {
 		t.Errorf("by default it is rejected: %s", plan.Rejected)
 	}
 	c.judges(1, true)
 	ref := c.Disruption("refused", everything)
-	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "denied by safe mode: network names neither host nor port") {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "denied by safe mode: network names neither host nor port") {
 		t.Errorf("enforced it is rejected with %q", plan.Rejected)
 	}
 	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, "unsafeMode.disableNeitherHostNorPort")

@@ -20,6 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -46,8 +50,8 @@ func (c *testCluster) chosen(ref v1beta1.DisruptionRef) []types.UID {
 func (c *testCluster) selectFor(name string, change func(*v1beta1.DisruptionSpec)) (v1beta1.DisruptionRef, targets.Selection) {
 	c.Helper()
 	ref := c.Disruption(name, change)
-	do[Plan](c, c.Prepare, ref)
-	return ref, do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	do[prepare.Plan](c, c.Prepare, ref)
+	return ref, do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref})
 }
 
 func all(spec *v1beta1.DisruptionSpec) {
@@ -78,7 +82,7 @@ func TestSelectTargets(t *testing.T) {
 			t.Errorf("selection = %+v while the node is not ready, want nothing", got)
 		}
 		n.SetReady(node, corev1.ConditionTrue) // the pod's readiness follows later
-		if got := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); got.Selected != 1 {
+		if got := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}); got.Selected != 1 {
 			t.Errorf("selection = %+v once the node is ready", got)
 		}
 	})
@@ -133,7 +137,7 @@ func TestSelectTargets(t *testing.T) {
 				t.Errorf("%s container: %+v, want no candidate", name, selection)
 			}
 			becomes(injectorRuns)
-			if selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); selection.Selected != 1 {
+			if selection = do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}); selection.Selected != 1 {
 				t.Errorf("%s container: %+v, want it chosen once it runs", name, selection)
 			}
 			c.Must(c.Targets.DeleteRecords(t.Context(), ref))
@@ -172,8 +176,8 @@ func TestSelectTargets(t *testing.T) {
 		c.MakeTargets(1, nil)
 		ref, first := c.selectFor("calm", nil)
 		c.MakeTargets(1, nil)
-		second := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
-		again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		second := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: 1})
+		again := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: 1})
 		if !cmp.Equal(first.Added, []int{0}) || !cmp.Equal(second.Added, []int{1}) || !cmp.Equal(again.Added, []int{1}) || again.Selected != 2 {
 			t.Errorf("added %v, %v, then %v; want 0, 1 and, for a lost answer, 1 again", first.Added, second.Added, again.Added)
 		}
@@ -203,7 +207,7 @@ func TestSelectTargets(t *testing.T) {
 		c.MakeTargets(2, nil)
 		ref, _ := c.selectFor("calm", nil)
 		c.Targets.Kube = brokenPodLists(c)
-		if _, err := c.env.ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err == nil || !strings.Contains(err.Error(), "list pods") {
+		if _, err := c.env.ExecuteActivity(c.SelectTargets, choose.Input{Disruption: ref}); err == nil || !strings.Contains(err.Error(), "list pods") {
 			t.Errorf("error = %v, want the failed list", err)
 		}
 		if got := c.chosen(ref); len(got) != 2 {
@@ -235,12 +239,12 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		refs := make([]v1beta1.DisruptionRef, 10)
 		for i := range refs {
 			refs[i] = c.Disruption("calm-"+string(rune('a'+i)), func(spec *v1beta1.DisruptionSpec) { three := intstr.FromInt32(3); spec.Count = &three })
-			do[Plan](c, c.Prepare, refs[i])
+			do[prepare.Plan](c, c.Prepare, refs[i])
 		}
 		var all sync.WaitGroup
 		for _, ref := range refs {
 			all.Go(func() {
-				if _, err := c.NewWorker(c.Activities).ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err != nil {
+				if _, err := c.NewWorker(c.Activities).ExecuteActivity(c.SelectTargets, choose.Input{Disruption: ref}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -281,9 +285,9 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		ref := c.started("calm", nil)
 		pod := c.ChaosPodsOf(ref)[0]
 		c.Becomes(pod, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 5 * time.Second})
+		do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Patience: 5 * time.Second})
 		// rule 18
-		if again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 {
+		if again := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 {
 			t.Errorf("chosen again: %+v", again)
 		}
 		if other, _ := c.selectFor("other", nil); len(c.chosen(other)) != 1 {
@@ -313,7 +317,7 @@ func TestTargetsThatWaitAreReplaced(t *testing.T) {
 	gone := shard.Targets[0]
 	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), gone.Name, none))
-	again := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Waiting: true})
+	again := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Waiting: true})
 	if again.Selected != 2 || !slices.Equal(again.Added, []int{1}) {
 		t.Errorf("selected %+v, want one more in a shard of its own", again)
 	}
@@ -323,11 +327,11 @@ func TestTargetsThatWaitAreReplaced(t *testing.T) {
 		t.Errorf("targets %v, were %v, and %s is gone", now, before, gone.UID)
 	}
 	c.wantEvent("TargetLost", gone.Name)
-	same := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Waiting: true})
+	same := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 2, Waiting: true})
 	if status := c.Get(ref).Status; same.Selected != 2 || len(same.Added) != 0 || status.RunCount != 1 {
 		t.Errorf("selected %+v, run %d; want all to stay, and the first run", same, status.RunCount)
 	}
-	if plain := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Run: 1}); plain.Selected != 2 {
+	if plain := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 2, Run: 1}); plain.Selected != 2 {
 		t.Errorf("selected %+v, want what is there", plain)
 	}
 }
@@ -357,7 +361,7 @@ func TestTheControlGroupIsNeverChosen(t *testing.T) {
 		if shard < 2 {
 			c.Must(err)
 		}
-		selection = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: shard + 1, Run: shard + 1})
+		selection = do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: shard + 1, Run: shard + 1})
 		for _, uid := range c.chosen(ref) {
 			for _, pod := range group.Pods {
 				if pod.UID == uid {
@@ -400,11 +404,11 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 		live.Status.ContainerStatuses[0].ContainerID += "c"
 		_, err = c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), live, metav1.UpdateOptions{})
 		c.Must(err)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: try - 1}, OnlyEnded: true, Patience: 5 * time.Second})
+		cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: try - 1}, OnlyEnded: true, Patience: 5 * time.Second})
 		if cleaned.Lost != 1 || cleaned.Remaining != 0 {
 			t.Fatalf("try %d: cleaned = %+v, want the target let go", try, cleaned)
 		}
-		selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: try, Run: try})
+		selected := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: try, Run: try})
 		if again := len(selected.Added) == 1 && selected.Selected == 1; again != (try < 3) {
 			t.Fatalf("after try %d: %+v, want it chosen three times at once and not more", try, selected)
 		}
@@ -412,7 +416,7 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 			t.Errorf("after try %d: %+v, want the time of the next attempt after the third", try, selected)
 		}
 		if try < 3 {
-			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: try}})
+			do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: try}})
 		}
 	}
 	shard, err := c.Targets.Shard(t.Context(), ref, 2)
@@ -424,7 +428,7 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 	early := metav1.NewTime(last.EndedAt.Add(-time.Minute))
 	last.EndedAt = &early
 	c.Must(c.Targets.Write(t.Context(), &shard))
-	if selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 3, Run: 3}); len(selected.Added) != 1 || selected.RetryAt != nil {
+	if selected := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 3, Run: 3}); len(selected.Added) != 1 || selected.RetryAt != nil {
 		t.Errorf("after the pause: %+v, want it chosen once more", selected)
 	}
 	if events := c.EventsOf("TargetNotInjected"); len(events) != 3 {
@@ -450,16 +454,16 @@ func TestAChaosPodThatItsKubeletRejectsIsTriedAgain(t *testing.T) {
 				pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: message}
 				_, err := c.Kube.CoreV1().Pods(c.Chaos).UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{})
 				c.Must(err)
-				clean := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Runs: try + 1, Patience: 5 * time.Second}
-				if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 1 || cleaned.Remaining != 0 {
+				cleans := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Runs: try + 1, Patience: 5 * time.Second}
+				if cleaned := do[clean.Result](c, c.CleanChaosPods, cleans); cleaned.Lost != 1 || cleaned.Remaining != 0 {
 					t.Fatalf("try %d: cleaned = %+v, want the target ended and nothing left", try, cleaned)
 				}
-				selected = do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: try + 1, Fill: true})
+				selected = do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: try + 1, Fill: true})
 				if chosen := len(selected.Added) == 1; chosen != (try < 2) {
 					t.Fatalf("after try %d: %+v, want the target chosen again at once twice", try, selected)
 				}
 				if try < 2 {
-					do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run})
+					do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run})
 				}
 			}
 			if pause := time.Until(*selected.RetryAt); pause <= 0 || pause > 15*time.Second {
@@ -502,7 +506,7 @@ func TestNoMoreLostTargetsAreReplacedThanAskedFor(t *testing.T) {
 	now := int64(0)
 	for range 6 {
 		for _, pod := range c.ChaosPodsOf(ref) {
-			c.Must(c.Activities.force(t.Context(), &pod)) // its injector cleaned, as the target went
+			c.removes(&pod) // its injector cleaned, as the target went
 		}
 		shards, err := c.Targets.Shards(t.Context(), ref)
 		c.Must(err)
@@ -510,10 +514,10 @@ func TestNoMoreLostTargetsAreReplacedThanAskedFor(t *testing.T) {
 			c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), target.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
 		for number := range shards {
-			do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: number}, OnlyEnded: true, Patience: time.Minute})
+			do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: number}, OnlyEnded: true, Patience: time.Minute})
 		}
-		for _, number := range do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: len(shards)}).Added {
-			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
+		for _, number := range do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: len(shards)}).Added {
+			do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 		}
 	}
 	left, err := c.Kube.CoreV1().Pods(c.Shop).List(t.Context(), metav1.ListOptions{})
@@ -535,22 +539,22 @@ func TestTargetsChosenLaterFillPlaces(t *testing.T) {
 		spec.Count, spec.MaxLostTargets = &two, &many
 	})
 	pod := c.ChaosPodsOf(ref)[0]
-	c.Must(c.Activities.force(t.Context(), &pod)) // its injector cleaned, as the target went
+	c.removes(&pod) // its injector cleaned, as the target went
 	now := int64(0)
 	c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), chaospod.TargetName(&pod), metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	clean := CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Runs: 1, Patience: time.Minute}
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 1 {
+	cleans := clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, OnlyEnded: true, Runs: 1, Patience: time.Minute}
+	if cleaned := do[clean.Result](c, c.CleanChaosPods, cleans); cleaned.Lost != 1 {
 		t.Fatalf("cleaned = %+v, want one target lost", cleaned)
 	}
 	c.MakeTargets(1, nil)
-	selected := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	selected := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref, Known: 1, Run: 1, Fill: true})
 	if !cmp.Equal(selected.Added, []int{0}) || selected.Shards != 1 || selected.Selected != 2 {
 		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
 	}
-	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 0 || len(c.chosen(ref)) != 2 {
+	if cleaned := do[clean.Result](c, c.CleanChaosPods, cleans); cleaned.Lost != 0 || len(c.chosen(ref)) != 2 {
 		t.Errorf("a cleaning of before ended %d targets, want none of those that were chosen since", cleaned.Lost)
 	}
-	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run, Version: selected.VersionOf(0)})
+	created := do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Run: selected.Run, Version: selected.VersionOf(0)})
 	if created.Pods != 1 || len(c.ChaosPodsOf(ref)) != 2 {
 		t.Errorf("%d chaos pods were created, and there are %d; want one for the target that was chosen now, and two", created.Pods, len(c.ChaosPodsOf(ref)))
 	}

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -154,7 +155,7 @@ func TestServicesThatCannotBeDisturbedAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := c.Disruption("d-"+strings.ReplaceAll(name, " ", "-"), loses(test.service))
-			plan := do[Plan](c, c.Prepare, ref)
+			plan := do[prepare.Plan](c, c.Prepare, ref)
 			if !strings.Contains(plan.Rejected, "spec.network.services[0]: service ") || !strings.Contains(plan.Rejected, test.want) {
 				t.Errorf("rejected because of %q, want it to name the service and say %q", plan.Rejected, test.want)
 			}

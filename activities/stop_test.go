@@ -14,12 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
+
+// createdAtOnce is the number of chaos pods that CreateChaosPods creates between two checks
+// for a stop.
+const createdAtOnce = 50
 
 const fire = "emergency stop fire: payment is down"
 
@@ -32,7 +39,7 @@ func TestAnEmergencyStopRefusesWhatNeverBegan(t *testing.T) {
 			c := newCluster(t)
 			ref := c.Disruption("sneaked-in", nil)
 			stop(c, ref)
-			plan := do[Plan](c, c.Prepare, ref)
+			plan := do[prepare.Plan](c, c.Prepare, ref)
 			if plan.Rejected != fire {
 				t.Errorf("plan = %+v, want it rejected because of %q", plan, fire)
 			}
@@ -53,7 +60,7 @@ func TestAnEmergencyStopOnlyCleansWhatBegan(t *testing.T) {
 	c.MakeTargets(2, nil)
 	ref := c.started("running", all)
 	c.emergencyStop()
-	if plan := do[Plan](c, c.Prepare, ref); plan.CleanOnly != fire || plan.Rejected != "" {
+	if plan := do[prepare.Plan](c, c.Prepare, ref); plan.CleanOnly != fire || plan.Rejected != "" {
 		t.Errorf("plan = %+v, want only cleaning because of %q", plan, fire)
 	}
 	do[any](c, c.ReportPhase, status.Report{Disruption: ref, Phase: v1beta1.PhaseCleaning, Ending: fire})
@@ -83,10 +90,10 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 			c := newCluster(t)
 			c.MakeTargets(2, nil)
 			ref := c.Disruption("late", all)
-			do[Plan](c, c.Prepare, ref)
-			added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+			do[prepare.Plan](c, c.Prepare, ref)
+			added := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}).Added
 			s.stop(c, ref)
-			created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
+			created := do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
 			if n := len(c.ChaosPodsOf(ref)); created.Stopped != s.want || created.Pods != 0 || n != 0 {
 				t.Errorf("created = %+v and %d chaos pods are there, want none because of %q", created, n, s.want)
 			}
@@ -99,8 +106,8 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(3*createdAtOnce, nil)
 	ref := c.Disruption("late", all)
-	do[Plan](c, c.Prepare, ref)
-	added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+	do[prepare.Plan](c, c.Prepare, ref)
+	added := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}).Added
 	var vanish sync.Once
 	c.through(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPost && path.Base(r.URL.Path) == "pods" {
@@ -111,7 +118,7 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 		}
 		return nil, nil
 	})
-	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
+	created := do[inject.CreateResult](c, c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
 	if n := len(c.ChaosPodsOf(ref)); created.Stopped != cluster.EndingGone || created.Pods != createdAtOnce || n != createdAtOnce {
 		t.Errorf("created = %+v and %d chaos pods are there, want the first %d and then none", created, n, createdAtOnce)
 	}
@@ -129,8 +136,8 @@ func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 				c := newCluster(t)
 				c.MakeTargets(createdAtOnce+1, nil)
 				ref := c.Disruption("blind", all)
-				do[Plan](c, c.Prepare, ref)
-				added := do[targets.Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+				do[prepare.Plan](c, c.Prepare, ref)
+				added := do[targets.Selection](c, c.SelectTargets, choose.Input{Disruption: ref}).Added
 				var blind atomic.Bool
 				blind.Store(first == 0)
 				c.through(func(r *http.Request) (*http.Response, error) {
@@ -140,7 +147,7 @@ func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 					return nil, nil
 				})
 				c.readsFail(func(p string) bool { return blind.Load() && fails(ref, p) })
-				_, err := c.env.ExecuteActivity(c.CreateChaosPods, CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
+				_, err := c.env.ExecuteActivity(c.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: added[0]}})
 				if err == nil || !strings.Contains(err.Error(), "look whether disruption") || !strings.Contains(err.Error(), errBlind.Error()) {
 					t.Errorf("CreateChaosPods() = %v, want the error of the look for a stop", err)
 				}

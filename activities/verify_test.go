@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/verify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -127,14 +128,14 @@ func TestUnverifiedNodes(t *testing.T) {
 		c.Becomes(pod, corev1.PodSucceeded, state, corev1.ConditionFalse)
 	}
 	c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
+	cleaned := do[clean.Result](c, c.CleanChaosPods, clean.Input{Shard: chaospod.Shard{Disruption: ref, Number: 0}, Patience: time.Minute})
 	if cleaned.Remaining != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{"node-1"}) {
 		t.Errorf("cleaned = %+v, want all let go and node-1 without a proof", cleaned)
 	}
-	for what, in := range map[string]CleanInput{
+	for what, in := range map[string]clean.Input{
 		"an earlier workflow": {Shard: chaospod.Shard{Disruption: ref, Number: chaospod.AllShards}}, "a cleaning whose result was lost": {Shard: chaospod.Shard{Disruption: ref, Number: 0}, ResultLost: true},
 	} {
-		cleaned = do[CleanResult](c, c.CleanChaosPods, in)
+		cleaned = do[clean.Result](c, c.CleanChaosPods, in)
 		if !slices.Equal(cleaned.UnverifiedNodes, []string{"node-0", "node-1", "node-2"}) {
 			t.Errorf("after %s, without a proof: %v, want every node of the record", what, cleaned.UnverifiedNodes)
 		}

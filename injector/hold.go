@@ -80,7 +80,7 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 				l.recordLoss(missing(lost))
 				return l.restore, nil
 			}
-			if moved := l.moved(ctx); moved != "" {
+			if moved := l.session.moved(ctx); moved != "" {
 				l.log.Warn("moved, injecting again", zap.String("where", moved))
 				return l.restore, nil
 			}
@@ -168,7 +168,7 @@ func (l *lifecycle) renew(ctx context.Context) error {
 		}
 		if err == nil {
 			l.current = renewed
-			if l.outlasts(renewed) {
+			if l.session.outlasts(renewed) {
 				return l.writeReady()
 			}
 			if err := l.cleanCurrent(ctx); err != nil {
@@ -193,9 +193,9 @@ func (l *lifecycle) renew(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (l *lifecycle) outlasts(renewed *target.Target) bool {
-	outlasts := l.session.fault.outlasts
-	return outlasts != nil && !l.session.over && outlasts(renewed)
+func (s *session) outlasts(renewed *target.Target) bool {
+	outlasts := s.fault.outlasts
+	return outlasts != nil && !s.over && outlasts(renewed)
 }
 
 // injectAgain injects into the containers that run now.
@@ -230,7 +230,7 @@ func (l *lifecycle) missingObjects(ctx context.Context) []string {
 	if len(l.held) == 0 {
 		return nil
 	}
-	there, err := l.standing(ctx)
+	there, err := l.session.standing(ctx)
 	if err != nil {
 		l.log.Warn("cannot check whether the injection is in force", zap.String("reason", err.Error()))
 		return nil
@@ -240,8 +240,8 @@ func (l *lifecycle) missingObjects(ctx context.Context) []string {
 
 // moved describes what should be disrupted now and is not. An error counts as moved: the
 // injection no longer acts on what its plan names.
-func (l *lifecycle) moved(ctx context.Context) (where string) {
-	moved := l.session.fault.moved
+func (s *session) moved(ctx context.Context) (where string) {
+	moved := s.fault.moved
 	if moved == nil {
 		return ""
 	}
@@ -258,11 +258,11 @@ func (l *lifecycle) moved(ctx context.Context) (where string) {
 	return err.Error()
 }
 
-func (l *lifecycle) standing(ctx context.Context) ([]string, error) {
-	if l.session.fault.standing != nil {
-		return l.session.fault.standing(ctx)
+func (s *session) standing(ctx context.Context) ([]string, error) {
+	if s.fault.standing != nil {
+		return s.fault.standing(ctx)
 	}
-	return l.session.fault.Left(ctx)
+	return s.fault.Left(ctx)
 }
 
 // writeReady makes the chaos pod ready.

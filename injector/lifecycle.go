@@ -246,7 +246,7 @@ func (l *lifecycle) inject(ctx context.Context) error {
 		return err
 	}
 	// If the list is unknown, no loss can be detected.
-	l.held, _ = l.standing(ctx)
+	l.held, _ = l.session.standing(ctx)
 	l.prove(ctx)
 	if err := l.writeReady(); err != nil {
 		return err

@@ -44,6 +44,8 @@ func TestImports(t *testing.T) {
 			"what a pod's state means is the same for the bridge and the worker"},
 		{"activities", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
 			"an activity is one attempt at one effect"},
+		{"activities/cluster", below("prepare", "choose", "operate", "inject", "steadystate", "replace", "clean", "verify", "finish"),
+			"what all steps share knows no step"},
 		{"activities/chaospod", append(below("nodecommand", "targets", "status", "orphans", "replacement"), temporal, module+"workflows"),
 			"what a chaos pod is depends on nothing that uses it"},
 		{"activities/targets", append(below("nodecommand", "status", "orphans", "replacement"), temporal),
@@ -112,6 +114,19 @@ func TestImports(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStepsKnowNoOtherStep keeps the steps of a disruption's lifecycle apart: what two of
+// them need is below both, in activities/cluster or in a package of its own.
+func TestStepsKnowNoOtherStep(t *testing.T) {
+	steps := []string{"prepare", "choose", "operate", "inject", "steadystate", "replace", "report", "clean", "verify", "finish"}
+	for _, step := range steps {
+		for _, dependency := range dependencies(t, "activities/"+step) {
+			if other, ok := strings.CutPrefix(dependency, module+"activities/"); ok && slices.Contains(steps, other) {
+				t.Errorf("activities/%s is linked with activities/%s", step, other)
+			}
+		}
 	}
 }
 

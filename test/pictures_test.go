@@ -44,6 +44,14 @@ func TestEveryKindHasItsPicture(t *testing.T) {
 	}
 }
 
+// README shows a run of squall demo, which make recording records.
+func TestTheRecordingIsFitForREADME(t *testing.T) {
+	const recording = "docs/images/demo.svg"
+	if wrong := unfit(t, "../"+recording); wrong != "" || !strings.Contains(prose(t, "../README.md"), "]("+recording+")") {
+		t.Errorf("%s %s; README.md must show it", recording, wrong)
+	}
+}
+
 // fromElsewhere is what a document could load or run.
 var fromElsewhere = regexp.MustCompile(`<script|<image|<foreignObject|href|@import|url\(`)
 

@@ -18,7 +18,9 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/activities/scenarios"
@@ -49,7 +51,7 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 	}{
 		{"its own workflow", "here", own, ours, "", false, nil},
 		{"in a field", "here", own, status.FinishInput{Disruption: ours}, "", false, nil},
-		{"in a field of a part", "here", own, activities.CreateInput{Shard: chaospod.Shard{Disruption: ours}}, "", false, nil},
+		{"in a field of a part", "here", own, inject.CreateInput{Shard: chaospod.Shard{Disruption: ours}}, "", false, nil},
 		{"a workflow of an older release, which names no cluster", "here", own, older, "", false, nil},
 		{"a worker that may not know its cluster", "", own, theirs, "", false, nil},
 		{"a sweep", "here", contract.SweepSchedule + "-workflow-2026-11-22T13:00:00Z", orphans.Patience{}, "", false, nil},
@@ -71,10 +73,10 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 		{"a notification in another one's name", "here", contract.NotificationWorkflowID(ours, "u1/stuck-1"), delivery, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1", "nothing was done"}},
 		{"a notification by the disruption itself", "here", own, notify.Undelivered{Delivery: delivery}, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1"}},
 		{"a notification of another cluster's disruption", "there", contract.NotificationWorkflowID(ours, delivery.Notification.ID), delivery, otherCluster, true, []string{"shop/half"}},
-		{"in a shard that is to be cleaned", "here", "anything", activities.CleanInput{Shard: chaospod.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
+		{"in a shard that is to be cleaned", "here", "anything", clean.Input{Shard: chaospod.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
 		{"another cluster", "here", own, status.FinishInput{Disruption: theirs}, otherCluster, true, []string{"shop/half", "there", "here", "SQUALL_TEMPORAL_NAMESPACE"}},
 		{"another workflow", "here", "anything", ours, otherWorkflow, false, []string{"anything", own, "nothing was done"}},
-		{"another disruption's workflow", "here", "disruption/shop/half/u2", activities.CreateInput{Shard: chaospod.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
+		{"another disruption's workflow", "here", "disruption/shop/half/u2", inject.CreateInput{Shard: chaospod.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
 		{"another workflow, of an older input", "here", "anything", older, otherWorkflow, false, []string{own}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func watch(ctx context.Context, acts *activities.Activities) error {
 		return acts.Targets.Watch.Sync(ctx)
 	}
 	go acts.ChaosPods.Run(ctx)
-	go acts.Policies.Run(ctx)
-	go acts.SafeMode.Run(ctx)
-	return errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx), acts.Policies.Sync(ctx), acts.SafeMode.Sync(ctx))
+	go acts.Rules.Policies.Run(ctx)
+	go acts.Rules.SafeMode.Run(ctx)
+	return errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx), acts.Rules.Policies.Sync(ctx), acts.Rules.SafeMode.Sync(ctx))
 }

@@ -73,7 +73,7 @@ func TestProbesAreAskedByAnotherWorker(t *testing.T) {
 		if asks := acts.Prober != nil; asks != (setting != queuesDisruptions) {
 			t.Errorf("%s: it can ask probes: %t", setting, asks)
 		}
-		if watches := acts.ChaosPods != nil || acts.Policies != nil || acts.SafeMode != nil; watches != (setting != queuesProbes) {
+		if watches := acts.ChaosPods != nil || acts.Rules.Policies != nil || acts.Rules.SafeMode != nil; watches != (setting != queuesProbes) {
 			t.Errorf("%s: it watches chaos pods, policies and all pods: %t", setting, watches)
 		}
 	}

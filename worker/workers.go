@@ -22,6 +22,7 @@ import (
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/permission"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
@@ -198,7 +199,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 		},
 		Parallel: c.Parallel,
 	})
-	all.Policies, all.OptIn, all.SafeMode = policies, c.NamespaceOptIn == policy.SwitchEnforce, safeMode
+	all.Rules.Policies, all.Rules.OptIn, all.Rules.SafeMode = policies, c.NamespaceOptIn == policy.SwitchEnforce, safeMode
 	all.Clouds = &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch}
 	all.NodeShare, all.CordonsAtOnce, all.Notify = c.NodeShare, c.CordonsAtOnce, c.Notify
 	if c.TaskQueues != queuesDisruptions {
@@ -208,12 +209,12 @@ func newActivities(c Config) (*activities.Activities, error) {
 }
 
 // safeMode has the settings of safe mode; nil if it is off.
-func (c Config) safeMode(config *rest.Config) (*activities.SafeMode, error) {
+func (c Config) safeMode(config *rest.Config) (*permission.SafeMode, error) {
 	if c.SafeMode == policy.SwitchOff {
 		return nil, nil
 	}
 	count, err := census.New(config, c.ChaosNamespace)
-	return &activities.SafeMode{
+	return &permission.SafeMode{
 		Enforced: c.SafeMode == policy.SwitchEnforce, Census: count,
 		Thresholds: policy.Thresholds{Namespace: c.SafeModeNamespaceThreshold, Cluster: c.SafeModeClusterThreshold},
 	}, err

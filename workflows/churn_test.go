@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -23,9 +24,9 @@ const atOnce = 3
 func TestReplacedTargetsCostTheSameForEver(t *testing.T) {
 	s := newStage(t, temporalserver.Shared(t))
 	s.plan.Static = false
-	s.endedCleans = []activities.CleanResult{{Lost: atOnce}}
+	s.endedCleans = []clean.Result{{Lost: atOnce}}
 	free := true
-	s.choose = func(in activities.SelectInput) targets.Selection {
+	s.choose = func(in choose.Input) targets.Selection {
 		chosen := targets.Selection{Desired: atOnce, Selected: atOnce, Matching: atOnce}
 		if free {
 			chosen.Added, chosen.Shards, chosen.Run = []int{0}, max(in.Known, 1), in.Run

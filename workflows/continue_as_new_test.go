@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -17,7 +17,7 @@ func TestNothingIsLostWhenNewRunBegins(t *testing.T) {
 	server := temporalserver.Shared(t)
 	t.Run("while it holds: end, observation, resume by update", func(t *testing.T) {
 		s := newStage(t, server)
-		s.cleans = []activities.CleanResult{stuckPods, {}}
+		s.cleans = []clean.Result{stuckPods, {}}
 		first := s.lastTaskOfARun()
 		answers := make(chan string, 1)
 		go func() {

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/prepare"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -31,7 +31,7 @@ type playedProber struct {
 // guard gives the disruption a probe.
 func (s *stage) guard() {
 	spec := v1beta1.SteadyState{GateTimeoutSeconds: 5, RecoveryTimeoutSeconds: 60, Probes: []v1beta1.Probe{{Name: "shop", PeriodSeconds: 1}}}.WithDefaults()
-	s.plan.SteadyState, s.plan.ProbeRules = &spec, activities.ProbeRulesNow
+	s.plan.SteadyState, s.plan.ProbeRules = &spec, prepare.ProbeRulesNow
 	s.prober.lost = make(chan struct{})
 }
 

@@ -17,11 +17,13 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/operate"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/schedule"
@@ -41,7 +43,7 @@ const (
 )
 
 // hanging is a chaos pod that does not end: stuck after the first wait.
-var hanging = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{{
+var hanging = clean.Result{Remaining: 1, Left: []chaospod.LeftPod{{
 	Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: chaospod.Waiting, Why: "the chaos pod is still running",
 }}}
 
@@ -88,12 +90,12 @@ var walks = map[string]func(s *stage){
 		s.result()
 	},
 	"emergency-stop-before-creation": func(s *stage) {
-		s.created = activities.CreateResult{Stopped: fireStop}
+		s.created = inject.CreateResult{Stopped: fireStop}
 		s.begin()
 		s.result()
 	},
 	"clean-only": func(s *stage) {
-		s.plan = activities.Plan{CleanOnly: earlierRun}
+		s.plan = prepare.Plan{CleanOnly: earlierRun}
 		s.begin()
 		s.result()
 	},
@@ -116,7 +118,7 @@ var walks = map[string]func(s *stage){
 	"target-replaced": func(s *stage) {
 		s.plan.Static = false
 		s.selections = []targets.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
-		s.endedCleans = []activities.CleanResult{{Lost: 1}, {}}
+		s.endedCleans = []clean.Result{{Lost: 1}, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", TargetsLost: 1})
 		s.eventually("another target is taken", func() bool {
@@ -194,7 +196,7 @@ var walks = map[string]func(s *stage){
 		s.end()
 	},
 	"failed-while-held-and-healed": func(s *stage) {
-		s.endedCleans = []activities.CleanResult{stuckPods, {}}
+		s.endedCleans = []clean.Result{stuckPods, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
 		s.eventually("a cleaner healed it", func() bool { return s.count(&s.cleaning) == 2 && len(s.state().Left) == 0 })
@@ -229,7 +231,7 @@ var walks = map[string]func(s *stage){
 		s.result()
 	},
 	"resumed-by-signal": func(s *stage) {
-		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
+		s.cleans = []clean.Result{hanging, hanging, hanging, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalEnd, nil)
 		s.enters(v1beta1.PhaseStuck)
@@ -238,7 +240,7 @@ var walks = map[string]func(s *stage){
 		s.result()
 	},
 	"released": func(s *stage) {
-		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {UnverifiedNodes: []string{"n1"}}}
+		s.cleans = []clean.Result{hanging, hanging, hanging, {UnverifiedNodes: []string{"n1"}}}
 		s.beginAndHold()
 		s.signal(contract.SignalEnd, nil)
 		s.enters(v1beta1.PhaseStuck)
@@ -248,7 +250,7 @@ var walks = map[string]func(s *stage){
 		s.result()
 	},
 	"not-verified": func(s *stage) {
-		s.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n1", "n2"}}}
+		s.cleans = []clean.Result{{UnverifiedNodes: []string{"n1", "n2"}}}
 		s.leftOnNodes = []string{"node n2: it is not ready"}
 		s.beginAndEnd()
 	},
@@ -346,7 +348,7 @@ var walks = map[string]func(s *stage){
 	"notified": func(s *stage) {
 		s.notifies(func(ctx context.Context, _ notify.Delivery) error { <-ctx.Done(); return ctx.Err() })
 		s.takesID(contract.NotificationID(ref, notification.ReasonBegan, 1))
-		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
+		s.cleans = []clean.Result{hanging, hanging, hanging, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
 		s.enters(v1beta1.PhaseStuck)
@@ -507,7 +509,7 @@ func (s *stage) replaces() {
 
 // operates makes the disruption an operation on its targets, which are given late.
 func (s *stage) operates() {
-	s.plan.Operations = &activities.Operations{OperatingTimeout: time.Hour, AvailableTimeout: time.Hour}
+	s.plan.Operations = &prepare.Operations{OperatingTimeout: time.Hour, AvailableTimeout: time.Hour}
 	s.operations = []operate.Result{{Waiting: []int{0}}, {Given: []int{0}}, {}}
 }
 

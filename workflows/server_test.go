@@ -21,11 +21,14 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -42,7 +45,7 @@ var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
 // failedPod failed to clean.
 var failedPod = chaospod.LeftPod{Pod: "chaos-1", UID: "uid-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: chaospod.Failed, Why: "qdisc busy"}
 
-var stuckPods = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
+var stuckPods = clean.Result{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 
 func TestMain(m *testing.M) { os.Exit(temporalserver.Tests{M: m}.Run()) }
 
@@ -58,17 +61,17 @@ type stage struct {
 	away     func()
 
 	mu   sync.Mutex
-	plan activities.Plan
+	plan prepare.Plan
 	// selections answer SelectTargets, the last for good; created answers
 	// CreateChaosPods, replaced ReplacePods.
 	selections []targets.Selection
 	// choose answers SelectTargets instead, if it is set.
-	choose   func(activities.SelectInput) targets.Selection
-	created  activities.CreateResult
+	choose   func(choose.Input) targets.Selection
+	created  inject.CreateResult
 	replaced replace.Result
 	// endedCleans and cleans answer CleanChaosPods, while the disruption lasts and at its
 	// end; the last answer counts for good.
-	endedCleans, cleans []activities.CleanResult
+	endedCleans, cleans []clean.Result
 	// oneWaits makes the gate hold back shard 0 alone.
 	oneWaits bool
 	// gate holds back every answer of CleanChaosPods until it is closed, reported those of
@@ -136,7 +139,7 @@ func newStageOf(t *testing.T, server *temporalserver.Server, probers int) *stage
 	close(open)
 	s := &stage{
 		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, reported: open, found: open, creating: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
-		plan:       activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
+		plan:       prepare.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
 		selections: []targets.Selection{{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 2}},
 	}
 	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
@@ -178,14 +181,14 @@ func (s *stage) decide() {
 
 func (s *stage) activities() map[string]any {
 	return map[string]any{
-		"Prepare": func(ctx context.Context, _ v1beta1.DisruptionRef) (activities.Plan, error) {
+		"Prepare": func(ctx context.Context, _ v1beta1.DisruptionRef) (prepare.Plan, error) {
 			plan := s.plan
 			if s.delay > 0 {
 				plan.CreateAt = time.Now().Add(s.delay)
 			}
 			return plan, s.may(ctx, "Prepare")
 		},
-		"SelectTargets": func(ctx context.Context, in activities.SelectInput) (targets.Selection, error) {
+		"SelectTargets": func(ctx context.Context, in choose.Input) (targets.Selection, error) {
 			<-s.found
 			if err := s.may(ctx, "SelectTargets"); err != nil {
 				return targets.Selection{}, err
@@ -197,9 +200,9 @@ func (s *stage) activities() map[string]any {
 			}
 			return next(&s.selections), nil
 		},
-		"CreateChaosPods": func(ctx context.Context, _ activities.CreateInput) (activities.CreateResult, error) {
+		"CreateChaosPods": func(ctx context.Context, _ inject.CreateInput) (inject.CreateResult, error) {
 			if err := s.may(ctx, "CreateChaosPods"); err != nil {
-				return activities.CreateResult{}, err
+				return inject.CreateResult{}, err
 			}
 			s.creations.Add(1)
 			err := wait(ctx, s.creating)
@@ -214,9 +217,9 @@ func (s *stage) activities() map[string]any {
 			}
 			return s.replaced, wait(ctx, s.creating)
 		},
-		"AwaitInjection": func(context.Context, activities.AwaitInput) (activities.InjectionProgress, error) {
+		"AwaitInjection": func(context.Context, inject.AwaitInput) (inject.InjectionProgress, error) {
 			<-s.injected
-			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: s.unproven}, nil
+			return inject.InjectionProgress{Injected: 2, Total: 2, Unproven: s.unproven}, nil
 		},
 		"AwaitEffects":      func(context.Context, v1beta1.DisruptionRef) error { return nil },
 		"FollowServices":    func(context.Context, v1beta1.DisruptionRef) error { s.followed.Add(1); return nil },
@@ -291,9 +294,9 @@ func wait(ctx context.Context, gate chan struct{}) error {
 	}
 }
 
-func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities.CleanResult, error) {
+func (s *stage) clean(ctx context.Context, in clean.Input) (clean.Result, error) {
 	if err := s.may(ctx, "CleanChaosPods"); err != nil {
-		return activities.CleanResult{}, err
+		return clean.Result{}, err
 	}
 	s.mu.Lock()
 	s.cleaning++
@@ -456,7 +459,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 	s.Helper()
 	other := failedPod
 	other.Pod = "chaos-2"
-	s.endedCleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []chaospod.LeftPod{failedPod, other}}}
+	s.endedCleans = []clean.Result{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []chaospod.LeftPod{failedPod, other}}}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
@@ -476,7 +479,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 // answer of a CleanChaosPods.
 func (s *stage) lastTaskOfAStuckRun() (run string) {
 	s.Helper()
-	s.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, stuckPods, stuckPods, {}}
+	s.cleans = []clean.Result{stuckPods, stuckPods, stuckPods, stuckPods, stuckPods, {}}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	s.signal(contract.SignalEnd, nil)

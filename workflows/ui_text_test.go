@@ -16,8 +16,9 @@ import (
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -41,7 +42,7 @@ func TestEveryPhaseHasAPage(t *testing.T) {
 	})
 	t.Run("a terminated workflow's successor", func(t *testing.T) {
 		s := newStage(t, server)
-		s.plan = activities.Plan{CleanOnly: "an earlier workflow began it"}
+		s.plan = prepare.Plan{CleanOnly: "an earlier workflow began it"}
 		let := s.hold()
 		s.begin()
 		s.enters(v1beta1.PhaseCleaning)
@@ -57,7 +58,7 @@ func throughEveryPhase(s *stage) {
 	s.plan.CreateAt = time.Now().Add(30 * time.Minute)
 	s.startHeld.Store(true)
 	s.found, s.injected = make(chan struct{}), make(chan struct{})
-	s.endedCleans, s.cleans = []activities.CleanResult{stuckPods}, []activities.CleanResult{stuckPods, {}}
+	s.endedCleans, s.cleans = []clean.Result{stuckPods}, []clean.Result{stuckPods, {}}
 	s.begin()
 	s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
 	s.sees(v1beta1.PhasePending, "Nothing is injected before "+flow.Clock(s.plan.CreateAt))

@@ -11,7 +11,10 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -42,9 +45,9 @@ func newCluster(t *testing.T) *testCluster {
 func (c *testCluster) started(name string, change func(*v1beta1.DisruptionSpec)) v1beta1.DisruptionRef {
 	c.Helper()
 	ref := c.Disruption(name, change)
-	apicluster.Do[activities.Plan](c.Cluster, c.env, c.acts.Prepare, ref)
-	for _, number := range apicluster.Do[targets.Selection](c.Cluster, c.env, c.acts.SelectTargets, activities.SelectInput{Disruption: ref}).Added {
-		apicluster.Do[activities.CreateResult](c.Cluster, c.env, c.acts.CreateChaosPods, activities.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
+	apicluster.Do[prepare.Plan](c.Cluster, c.env, c.acts.Prepare, ref)
+	for _, number := range apicluster.Do[targets.Selection](c.Cluster, c.env, c.acts.SelectTargets, choose.Input{Disruption: ref}).Added {
+		apicluster.Do[inject.CreateResult](c.Cluster, c.env, c.acts.CreateChaosPods, inject.CreateInput{Shard: chaospod.Shard{Disruption: ref, Number: number}})
 	}
 	return ref
 }

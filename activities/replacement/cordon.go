@@ -189,3 +189,9 @@ func guarded(node *corev1.Node, label any, annotations, spec map[string]any) map
 	}
 	return patch
 }
+
+// MayCordon is true for a disruption that the worker carries out, and for one whose record
+// is lost.
+func MayCordon(d *v1beta1.Disruption) bool {
+	return d == nil || d.Spec.Kinds().By() == v1beta1.ByWorker
+}

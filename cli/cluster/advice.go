@@ -22,7 +22,7 @@ func (c *Client) advise(ctx context.Context, err error, namespace, name string) 
 	case noSuchResource(err):
 		return fmt.Errorf("the cluster does not know Squall's resources: install Squall, or choose another cluster by --context: %w", err)
 	case apierrors.IsNotFound(err) && name != "":
-		return missing{fmt.Sprintf("there is no disruption %q in namespace %q%s", name, namespace, c.others(ctx, namespace, name))}
+		return missing{fmt.Sprintf("there is no disruption %q in namespace %q%s", name, namespace, others(ctx, c, namespace, name))}
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 		return err // it names the user, the object and the reason
 	case apierrors.IsUnauthorized(err):
@@ -60,7 +60,7 @@ func noSuchResource(err error) bool {
 
 // others names the disruption that was probably meant, or the namespace of one with that
 // name.
-func (c *Client) others(ctx context.Context, namespace, name string) string {
+func others(ctx context.Context, c *Client, namespace, name string) string {
 	list, err := c.Disruptions(ctx, namespace)
 	if err != nil {
 		return ""

@@ -99,7 +99,7 @@ func (c *Client) Create(ctx context.Context, d *v1beta1.Disruption, dryRun bool)
 
 // Requester is the requester of what the caller creates; empty if it is unknown.
 func (c *Client) Requester(ctx context.Context) v1beta1.Requester {
-	me, err := c.whoAmI(ctx)
+	me, err := whoAmI(ctx, c)
 	if err != nil {
 		return v1beta1.Requester{}
 	}
@@ -107,7 +107,7 @@ func (c *Client) Requester(ctx context.Context) v1beta1.Requester {
 }
 
 // whoAmI is the caller, as the API server authenticates the connection.
-func (c *Client) whoAmI(ctx context.Context) (authenticationv1.UserInfo, error) {
+func whoAmI(ctx context.Context, c *Client) (authenticationv1.UserInfo, error) {
 	review, err := c.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return authenticationv1.UserInfo{}, err

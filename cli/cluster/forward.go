@@ -26,7 +26,7 @@ import (
 // WorkerSettings are the settings that Squall's worker takes from its ConfigMap,
 // by the names of its environment. It is an error if the namespace has no worker.
 func (c *Client) WorkerSettings(ctx context.Context, namespace string) (map[string]string, error) {
-	worker, err := c.worker(ctx, namespace)
+	worker, err := workerOf(ctx, c, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +55,14 @@ func (c *Client) WorkerSettings(ctx context.Context, namespace string) (map[stri
 
 // WorkerImage is the image of Squall's worker. It is an error if the namespace has no worker.
 func (c *Client) WorkerImage(ctx context.Context, namespace string) (string, error) {
-	worker, err := c.worker(ctx, namespace)
+	worker, err := workerOf(ctx, c, namespace)
 	if err != nil {
 		return "", err
 	}
 	return worker.Spec.Template.Spec.Containers[0].Image, nil
 }
 
-func (c *Client) worker(ctx context.Context, namespace string) (*appsv1.Deployment, error) {
+func workerOf(ctx context.Context, c *Client, namespace string) (*appsv1.Deployment, error) {
 	worker, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, "squall-worker", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("there is no deployment squall-worker in namespace %s (--system-namespace)", namespace)
@@ -95,7 +95,7 @@ func (c *Client) Inside() bool {
 // loopback until ctx ends, through the API server, as kubectl port-forward does.
 // The address is empty if there is no such Service.
 func (c *Client) Forward(ctx context.Context, namespace, service string, port int32) (address string, err error) {
-	pod, target, err := c.behind(ctx, namespace, service, port)
+	pod, target, err := podBehind(ctx, c, namespace, service, port)
 	if errors.Is(err, errNoService) {
 		return "", nil
 	}
@@ -131,8 +131,8 @@ func (c *Client) Forward(ctx context.Context, namespace, service string, port in
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local))), nil
 }
 
-// behind returns a ready pod of a port of a Service, and the pod's port.
-func (c *Client) behind(ctx context.Context, namespace, service string, port int32) (pod string, target int32, err error) {
+// podBehind returns a ready pod of a port of a Service, and the pod's port.
+func podBehind(ctx context.Context, c *Client, namespace, service string, port int32) (pod string, target int32, err error) {
 	found, err := c.Kube.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", 0, errNoService

@@ -103,7 +103,7 @@ func (c *Client) read(ctx context.Context, r Resource, namespace, name string, i
 	err := c.own.Get().NamespaceIfScoped(namespace, !r.ClusterScoped).Resource(r.Name).Name(name).Do(ctx).Into(into)
 	r.kinded(into)
 	if apierrors.IsNotFound(err) && !noSuchResource(err) {
-		return missing{fmt.Sprintf("there is no %s %q%s%s", r.Kind, name, where(r.in(namespace)), c.otherOf(ctx, r, r.Name, namespace, name))}
+		return missing{fmt.Sprintf("there is no %s %q%s%s", r.Kind, name, where(r.in(namespace)), otherOf(ctx, c, r, r.Name, namespace, name))}
 	}
 	return c.advise(ctx, err, namespace, "")
 }
@@ -117,7 +117,7 @@ func where(namespace string) string {
 
 // otherOf names the object that was probably meant. kind is the name of the resource in
 // squall list.
-func (c *Client) otherOf(ctx context.Context, r Resource, kind, namespace, name string) string {
+func otherOf(ctx context.Context, c *Client, r Resource, kind, namespace, name string) string {
 	list, err := c.List(ctx, r, namespace)
 	if err != nil {
 		return ""

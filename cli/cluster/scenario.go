@@ -18,7 +18,7 @@ func (c *Client) Scenario(ctx context.Context, namespace, name string) (*v1beta1
 	found := &v1beta1.DisruptionScenario{}
 	err := c.own.Get().Namespace(namespace).Resource(scenarios).Name(name).Do(ctx).Into(found)
 	if apierrors.IsNotFound(err) && !noSuchResource(err) {
-		return nil, missing{fmt.Sprintf("there is no scenario %q in namespace %q%s", name, namespace, c.otherOf(ctx, Scenarios, "scenarios", namespace, name))}
+		return nil, missing{fmt.Sprintf("there is no scenario %q in namespace %q%s", name, namespace, otherOf(ctx, c, Scenarios, "scenarios", namespace, name))}
 	}
 	return scenarioKinded(found), c.advise(ctx, err, namespace, "")
 }
@@ -55,7 +55,7 @@ func (c *Client) DeleteScenario(ctx context.Context, s *v1beta1.DisruptionScenar
 // Approve approves a step of exactly this scenario in the name of the user, which it
 // returns.
 func (c *Client) Approve(ctx context.Context, s *v1beta1.DisruptionScenario, step string) (user string, err error) {
-	me, err := c.whoAmI(ctx)
+	me, err := whoAmI(ctx, c)
 	if err != nil {
 		return "", c.advise(ctx, err, "", "")
 	}

@@ -33,10 +33,6 @@ func presentationOf(kind console.Kind) presentation {
 	return presentation{disruptionRows, showEither}
 }
 
-func showEither(ctx context.Context, c call, client *cluster.Client, name string, output console.Format) error {
-	return c.showEither(ctx, client, name, output)
-}
-
 func showNamedScenario(ctx context.Context, c call, client *cluster.Client, name string, output console.Format) error {
 	s, err := client.Scenario(ctx, client.Namespace, name)
 	if err != nil {

@@ -18,6 +18,7 @@ type storedDisruption struct {
 	live *v1beta1.Disruption
 }
 
+// ReportInto implements report.Subject.
 func (t storedDisruption) ReportInto(_ context.Context, r *report.Report) {
 	var d report.Disruption
 	if t.live != nil {

@@ -53,7 +53,7 @@ func Status(s console.Streams) *cobra.Command {
 }
 
 // showEither shows the disruption or the scenario of a name.
-func (c call) showEither(ctx context.Context, client *cluster.Client, name string, output console.Format) error {
+func showEither(ctx context.Context, c call, client *cluster.Client, name string, output console.Format) error {
 	d, s, err := console.DisruptionOrScenario(ctx, client, name)
 	switch {
 	case err != nil:

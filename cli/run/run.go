@@ -4,14 +4,11 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/check"
-	"github.com/squall-chaos/squall/cli/cluster"
 	"github.com/squall-chaos/squall/cli/console"
 	"github.com/squall-chaos/squall/cli/report"
 )
@@ -104,23 +101,4 @@ func (c call) runFile(cmd *cobra.Command, flags *console.ClusterFlags, files []s
 		return c.runScenario(ctx, client, s, how, deadline)
 	}
 	return c.runDisruption(ctx, client, d, how, deadline)
-}
-
-func (c call) runDisruption(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, how *running, deadline <-chan time.Time) error {
-	if how.replace {
-		if err := c.replace(ctx, client, d); err != nil {
-			return err
-		}
-	}
-	created, err := client.Create(ctx, d, false)
-	if err != nil {
-		return cluster.CreateError(err, d)
-	}
-	if how.detach {
-		_, _ = fmt.Fprintf(c.Out, "disruption %s/%s is created\n", created.Namespace, created.Name)
-		return nil
-	}
-	subject := &attended{call: c, client: client, watching: watching{last: created}}
-	how.reports.Subject, how.reports.Created = subject, true
-	return c.attend(ctx, subject, deadline)
 }

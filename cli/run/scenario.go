@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
 	"github.com/squall-chaos/squall/cli/console"
+	"github.com/squall-chaos/squall/cli/report"
 	"github.com/squall-chaos/squall/cli/view"
 )
 
@@ -142,4 +144,35 @@ func (s *attendedScenario) conclude() error {
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s: %s/%s: %s\n", s.Tone(result.Tone, string(result.Outcome)), s.last.Namespace, s.last.Name, view.Printable(result.Why))
 	return console.Silently(console.CodeOfOutcome(result.Outcome))
+}
+
+// ReportInto implements report.Subject.
+func (s *attendedScenario) ReportInto(ctx context.Context, r *report.Report) {
+	if owned, err := s.client.DisruptionsOf(ctx, s.last); err == nil {
+		s.seeDisruptions(owned)
+	}
+	seen := map[string]report.Disruption{}
+	for uid, one := range s.disruptions {
+		seen[string(uid)] = one.report()
+	}
+	r.Scenario, r.Disruptions = report.OfScenario(s.last, seen)
+	if s.result != nil {
+		r.Outcome, r.Why = s.result.Outcome, s.result.Why
+	}
+}
+
+// seeDisruptions stores the current disruptions of the scenario.
+func (s *attendedScenario) seeDisruptions(owned []v1beta1.Disruption) {
+	for uid, one := range s.disruptions {
+		if !slices.ContainsFunc(owned, func(d v1beta1.Disruption) bool { return d.UID == uid }) {
+			one.see(nil, s.Now())
+		}
+	}
+	for i := range owned {
+		d := &owned[i]
+		if s.disruptions[d.UID] == nil {
+			s.disruptions[d.UID] = &watching{}
+		}
+		s.disruptions[d.UID].see(d, s.Now())
+	}
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -15,6 +14,7 @@ type manifestOf struct {
 	scenario   *v1beta1.DisruptionScenario
 }
 
+// ReportInto implements report.Subject.
 func (m manifestOf) ReportInto(_ context.Context, r *report.Report) {
 	if m.disruption != nil {
 		r.Disruptions = append(r.Disruptions, report.Of(m.disruption, false))
@@ -46,42 +46,4 @@ func (w *watching) report() report.Disruption {
 	d := report.Of(w.last, w.gone)
 	d.Timeline = w.seen
 	return d
-}
-
-func (d *attended) ReportInto(_ context.Context, r *report.Report) {
-	described := d.report()
-	r.Disruptions = append(r.Disruptions, described)
-	if d.ended {
-		r.Outcome, r.Why = described.Outcome, described.Why
-	}
-}
-
-func (s *attendedScenario) ReportInto(ctx context.Context, r *report.Report) {
-	if owned, err := s.client.DisruptionsOf(ctx, s.last); err == nil {
-		s.seeDisruptions(owned)
-	}
-	seen := map[string]report.Disruption{}
-	for uid, one := range s.disruptions {
-		seen[string(uid)] = one.report()
-	}
-	r.Scenario, r.Disruptions = report.OfScenario(s.last, seen)
-	if s.result != nil {
-		r.Outcome, r.Why = s.result.Outcome, s.result.Why
-	}
-}
-
-// seeDisruptions stores the current disruptions of the scenario.
-func (s *attendedScenario) seeDisruptions(owned []v1beta1.Disruption) {
-	for uid, one := range s.disruptions {
-		if !slices.ContainsFunc(owned, func(d v1beta1.Disruption) bool { return d.UID == uid }) {
-			one.see(nil, s.Now())
-		}
-	}
-	for i := range owned {
-		d := &owned[i]
-		if s.disruptions[d.UID] == nil {
-			s.disruptions[d.UID] = &watching{}
-		}
-		s.disruptions[d.UID].see(d, s.Now())
-	}
 }

@@ -35,7 +35,7 @@ const together = 2
 // package that started last would keep one processor for minutes while the other
 // is idle. Packages that wait stand beside packages that work.
 var longest = []string{
-	"hack", "test/survival", "activities", "deploy", "workflows", "crdbridge", "test/scale", "crdbridge/disruption",
+	"hack", "test/survival", "activities", "deploy", "workflows", "workflows/disruption", "crdbridge", "test/scale", "crdbridge/disruption",
 	"test/matrix", "test/upgrade", "test/operations", "test/world",
 }
 
@@ -56,7 +56,7 @@ var leftToLong = map[string]struct{ tests, part string }{
 var modules = []struct {
 	dir      string
 	oneByOne bool
-}{{".", false}, {"hack", true}, {"injector/grpcdisruption/listener", false}, {"hack/release", false}, {"test/chart", false}}
+}{{".", false}, {"hack", true}, {"injector/grpcdisruption/listener", false}, {"hack/recording", false}, {"hack/release", false}, {"test/chart", false}}
 
 // testEnv is the environment of tests that need no cluster: what cannot run here
 // fails instead of being skipped, and Go's collector runs when a heap has grown

@@ -17,8 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
 )
 
 const (
@@ -33,18 +35,21 @@ var (
 	types       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// A cluster without Squall gets it by the chart, with a Temporal of its own: helm test
-// finds that it works, an upgrade leaves what runs alone, and helm uninstall takes all
-// of it away but the types, with which every Disruption would go.
+// A cluster gets Squall by the manifests, with the bundled Temporal, and Helm takes it over
+// while a fault is injected: helm test finds that it works, an upgrade leaves what runs
+// alone, and helm uninstall takes all of it away but the types, with which every Disruption
+// would go.
 func TestHelm(t *testing.T) {
 	h := newHelm(t)
 	t.Cleanup(h.leaveNothing)
+	h.applyManifests()
+	h.disrupt()
+	h.wantInjected()
+
 	install := action.NewInstall(h.config)
-	install.ReleaseName, install.Namespace, install.CreateNamespace, install.Wait, install.Timeout = name, system, true, true, patience
+	install.ReleaseName, install.Namespace, install.TakeOwnership, install.Wait, install.Timeout = name, system, true, true, patience
 	_, err := install.RunWithContext(t.Context(), load(t), withoutIsolation(map[string]any{}))
 	h.must("helm install", err)
-
-	h.disrupt()
 	h.wantInjected()
 	h.wantTested("")
 	h.upgrade(map[string]any{"worker": map[string]any{"replicas": 0}})
@@ -114,6 +119,31 @@ func (h *helmed) awaitGone(what string, of dynamic.ResourceInterface, name strin
 		}
 		return fmt.Errorf("it is still there: %w", err)
 	})
+}
+
+// applyManifests is kubectl apply --server-side -f squall-with-temporal.yaml, with the
+// images of the development cluster.
+func (h *helmed) applyManifests() {
+	h.Helper()
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(h.kube.Discovery()))
+	apply := func(object map[string]any) error {
+		o := &unstructured.Unstructured{Object: object}
+		mapping, err := mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
+		if err != nil {
+			return err
+		}
+		_, err = h.objects.Resource(mapping.Resource).Namespace(o.GetNamespace()).Apply(h.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "kubectl"})
+		return err
+	}
+	manifests := kustomize(h.T, "temporal")
+	for _, first := range []string{"Namespace", "CustomResourceDefinition", ""} {
+		for key, object := range manifests {
+			if kind, _, _ := strings.Cut(key, "/"); kind == first || first == "" {
+				h.must("apply "+key, apply(object))
+			}
+		}
+		mapper.Reset()
+	}
 }
 
 // disrupt makes a pod and disrupts it. So long as the API server does not know the

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -65,7 +65,7 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.injecting, w.watchedRun = 20*time.Second, c.seen
-			w.endedCleans = []activities.CleanResult{{Lost: 1}}
+			w.endedCleans = []clean.Result{{Lost: 1}}
 			w.selections = nil
 			for run := range 4 {
 				w.selections = append(w.selections, targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})
@@ -103,8 +103,8 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 // TestWhatALocalCleaningLeavesIsCleaned: an activity cleans the rest of a local cleaning.
 func TestWhatALocalCleaningLeavesIsCleaned(t *testing.T) {
 	w := newWorld(t)
-	waits := activities.CleanResult{Lost: 1, Remaining: 1, UnverifiedNodes: []string{"n1"}, Left: []chaospod.LeftPod{{Pod: "chaos-1", Outcome: "Waiting"}}}
-	w.endedCleans = []activities.CleanResult{{Lost: 1}, {Lost: 1}, waits, {Lost: 1}}
+	waits := clean.Result{Lost: 1, Remaining: 1, UnverifiedNodes: []string{"n1"}, Left: []chaospod.LeftPod{{Pod: "chaos-1", Outcome: "Waiting"}}}
+	w.endedCleans = []clean.Result{{Lost: 1}, {Lost: 1}, waits, {Lost: 1}}
 	w.selections = nil
 	for run := range 4 {
 		w.selections = append(w.selections, targets.Selection{Desired: 2, Selected: 2, Matching: 2, Added: []int{0}, Shards: 1, Run: run})

@@ -8,12 +8,12 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-var stuckPods = activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
+var stuckPods = clean.Result{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 
 // All that arrives in the very task that ends the old run counts in the new one. Here the
 // order of arrival is exact; TestNothingIsLostWhenNewRunBegins has a real server.
@@ -47,7 +47,7 @@ func TestStatePassedToNewRun(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.plan.Static, w.cleaning = true, time.Minute
-			w.endedCleans = []activities.CleanResult{stuckPods}
+			w.endedCleans = []clean.Result{stuckPods}
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 			w.after(6*time.Minute, func() {
 				w.env.SetContinueAsNewSuggested(true)
@@ -66,7 +66,7 @@ func TestStatePassedToNewRun(t *testing.T) {
 func TestNewRunReadsTheInjectionAgain(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Static = true
-	w.endedCleans = []activities.CleanResult{{Lost: 1}}
+	w.endedCleans = []clean.Result{{Lost: 1}}
 	w.after(time.Minute, func() {
 		w.env.SetContinueAsNewSuggested(true)
 		w.injecting = time.Hour

@@ -8,7 +8,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -40,8 +41,8 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 		return Result{}, d.continueAsNew(ctx)
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on no cancellation stops the workflow
-	d.endGuard()
-	d.notifyEnding(ctx)
+	d.guard.finish()
+	d.notifier.ends(ctx)
 	for !d.clean(ctx) {
 		if d.newRunDue {
 			return Result{}, d.continueAsNew(ctx)
@@ -49,8 +50,8 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 		d.awaitDecision(ctx)
 	}
 	result := d.result(ctx)
-	d.notifyFinished(ctx, result)
-	d.awaitNotifications(ctx)
+	d.notifier.finished(ctx, result)
+	d.notifier.awaitStarts(ctx)
 	return result, nil
 }
 
@@ -59,7 +60,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if d.Plan != nil {
 		return nil // carried over from an earlier run
 	}
-	var plan activities.Plan
+	var plan prepare.Plan
 	if err := d.executeLocalFirst(ctx, flow.RequiredOptions(ctx, "read the spec and keep it"), a.Prepare, d.ref, &plan); err != nil {
 		return err
 	}
@@ -67,13 +68,13 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if plan.CleanOnly != "" {
 		d.Ending = plan.CleanOnly
 	}
-	d.notifyPlan(ctx)
+	d.notifier.planned(ctx)
 	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 	return nil
 }
 
-func (d *disruption) mayDisturb() bool {
-	return d.Plan.CleanOnly == "" && d.Plan.Rejected == "" && d.Ending == ""
+func (s *State) mayDisturb() bool {
+	return s.Plan.CleanOnly == "" && s.Plan.Rejected == "" && s.Ending == ""
 }
 
 // disturb keeps the wanted number of targets disrupted until the disruption ends.
@@ -81,17 +82,17 @@ func (d *disruption) disturb(ctx workflow.Context) {
 	ctx, d.stop = workflow.WithCancel(ctx)
 	defer d.stop()
 	workflow.Go(ctx, d.expire)
-	d.sleepUntil(ctx, d.Plan.CreateAt, "spec.triggers.createPods")
-	d.resumeGuard(ctx)
+	sleepUntil(ctx, d.Plan.CreateAt, "spec.triggers.createPods")
+	d.guard.resume(ctx)
 	switch { // the run before this one began the injection
 	case d.waits():
-		d.begin(ctx, 0, targets.Selection{Added: d.shardNumbers()})
+		d.injection.begin(ctx, 0, targets.Selection{Added: d.shardNumbers()})
 	case d.Shards > 0 && !d.Injected:
-		d.inject(ctx, d.Shards, targets.Selection{})
+		d.injection.inject(ctx, d.Shards, targets.Selection{})
 	case d.Lingers:
-		d.watchInjection(ctx, nil)
+		d.injection.watch(ctx, nil)
 	case d.Unproven:
-		d.awaitEffects(ctx)
+		d.injection.awaitEffects(ctx)
 	}
 	for ctx.Err() == nil && !d.newRunDue {
 		if d.mayTakeTargets() {
@@ -112,13 +113,13 @@ func (d *disruption) disturb(ctx workflow.Context) {
 
 // expire ends the disruption when its duration is over.
 func (d *disruption) expire(ctx workflow.Context) {
-	d.sleepUntil(ctx, d.Plan.ExpireAt, "the disruption's duration")
+	sleepUntil(ctx, d.Plan.ExpireAt, "the disruption's duration")
 	if ctx.Err() == nil {
 		d.end(v1beta1.EndingExpired)
 	}
 }
 
-func (d *disruption) sleepUntil(ctx workflow.Context, t time.Time, what string) {
+func sleepUntil(ctx workflow.Context, t time.Time, what string) {
 	left := t.Sub(workflow.Now(ctx))
 	if left <= 0 {
 		return
@@ -131,11 +132,11 @@ func (d *disruption) sleepUntil(ctx workflow.Context, t time.Time, what string) 
 
 // mayTakeTargets is true until targets were found for the first time. After that it is
 // true if targeting is dynamic or a place is kept, unless maxRuns is reached.
-func (d *disruption) mayTakeTargets() bool {
-	if d.Plan.MaxRuns > 0 && d.Runs >= d.Plan.MaxRuns {
+func (s *State) mayTakeTargets() bool {
+	if s.Plan.MaxRuns > 0 && s.Runs >= s.Plan.MaxRuns {
 		return false
 	}
-	return d.Shards == 0 || !d.Plan.Static || d.Kept > 0
+	return s.Shards == 0 || !s.Plan.Static || s.Kept > 0
 }
 
 // takeTargets chooses the targets that are missing and starts their injection.
@@ -145,7 +146,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod exists yet
 	}
 	var chosen targets.Selection
-	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
+	in := choose.Input{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: true, Closed: d.shardsAsked()}
 	in.ShownLater = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
@@ -160,24 +161,24 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.Runs++
 	d.noteAdded(chosen)
 	if in.ShownLater {
-		d.unreported = &chosen
+		d.injection.unreported = &chosen
 	}
-	d.begin(ctx, in.Known, chosen)
+	d.injection.begin(ctx, in.Known, chosen)
 }
 
 // noteAdded notes the shards that got targets, for the events on these targets. A worker
 // of an older version, which may still answer, counts only new shards.
-func (d *disruption) noteAdded(chosen targets.Selection) {
-	d.Shards = max(chosen.Shards, d.Shards)
+func (p *Progress) noteAdded(chosen targets.Selection) {
+	p.Shards = max(chosen.Shards, p.Shards)
 	if chosen.Shards == 0 {
-		d.Shards += len(chosen.Added)
+		p.Shards += len(chosen.Added)
 	}
-	if len(d.Unannounced) == 0 {
-		d.UnannouncedRun = chosen.Run
+	if len(p.Unannounced) == 0 {
+		p.UnannouncedRun = chosen.Run
 	}
 	for _, number := range chosen.Added {
-		if !slices.Contains(d.Unannounced, number) {
-			d.Unannounced = append(d.Unannounced, number)
+		if !slices.Contains(p.Unannounced, number) {
+			p.Unannounced = append(p.Unannounced, number)
 		}
 	}
 }
@@ -209,8 +210,8 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 			return
 		}
 	}
-	if d.Observed != nil && d.Observed.Unready > 0 && d.stopWatch == nil {
-		d.awaitEffects(ctx)
+	if d.Observed != nil && d.Observed.Unready > 0 && d.injection.stopWatch == nil {
+		d.injection.awaitEffects(ctx)
 	}
 	d.followServices(ctx)
 	seen := d.Observed
@@ -219,8 +220,8 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	if !ended && !d.leftToClean() {
 		return // only candidates came or went
 	}
-	d.fewEnded = seen != nil && seen.Ended+seen.TargetsLost <= localEndedLimit
-	left, lost := d.cleanShards(ctx, true, seen)
+	d.rounds.fewEnded = seen != nil && seen.Ended+seen.TargetsLost <= localEndedLimit
+	left, lost := d.rounds.clean(ctx, true, seen)
 	if ctx.Err() != nil {
 		return
 	}
@@ -228,13 +229,13 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	d.reportLeft(ctx, left)
 	if lost > 0 {
 		d.Targets -= lost
-		d.watchInjection(ctx, nil) // of the targets that are left
+		d.injection.watch(ctx, nil) // of the targets that are left
 	}
 }
 
 // followServices sends the chaos pods the addresses of services when the bridge reports a
-// change. It also does so when no observation arrived for safetyPeriod. No history before
-// this branch has a disruption that names services, so this needs no version.
+// change. It also does so when no observation arrived for safetyPeriod. Histories of older
+// workers have no disruption that names services: this needs no version.
 func (d *disruption) followServices(ctx workflow.Context) {
 	seen := d.Services
 	if d.Observed != nil {

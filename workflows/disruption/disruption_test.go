@@ -20,7 +20,11 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/operate"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/replace"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -39,19 +43,19 @@ const (
 // world plays the cluster: it answers activities and records the calls, in order.
 type world struct {
 	env   *testsuite.TestWorkflowEnvironment
-	plan  activities.Plan
+	plan  prepare.Plan
 	calls []string
 	// selections answer each SelectTargets, the last one for good.
 	selections []targets.Selection
 	// cleans answer each final CleanChaosPods, the last one for good.
-	cleans []activities.CleanResult
+	cleans []clean.Result
 	// endedCleans answer each CleanChaosPods while the disruption lasts.
-	endedCleans []activities.CleanResult
+	endedCleans []clean.Result
 	released    [][]string
 	// asked are the inputs of all cleanings.
-	asked []activities.CleanInput
+	asked []clean.Input
 	// chosenBy is what every choice of targets was asked for.
-	chosenBy []activities.SelectInput
+	chosenBy []choose.Input
 	// cleaned are the shards that were cleaned at the end.
 	cleaned []int
 	// retried are the inputs of cleaners, sweep by sweep.
@@ -63,7 +67,7 @@ type world struct {
 	// found is what a search of nodes finds.
 	found []string
 	// created answers CreateChaosPods.
-	created activities.CreateResult
+	created inject.CreateResult
 	// createError is the error of every CreateChaosPods.
 	createError error
 	// creating is how long CreateChaosPods takes for many targets.
@@ -71,7 +75,7 @@ type world struct {
 	// injecting is how long AwaitInjection takes, watches its inputs, and watchedRun the
 	// newest choice that it has seen.
 	injecting  time.Duration
-	watches    []activities.AwaitInput
+	watches    []inject.AwaitInput
 	watchedRun int
 	// unproven is how many effects AwaitInjection reports as unproven, looks how many reads
 	// AwaitEffects then takes, finished the input of Finish.
@@ -111,27 +115,27 @@ func newWorld(t *testing.T) *world {
 	w.env.SetStartTime(start)
 	w.env.SetTestTimeout(time.Minute)
 	w.env.SetWorkerOptions(patientWorker())
-	w.plan = activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: start, ExpireAt: start.Add(time.Hour), SpecHash: "h"}
+	w.plan = prepare.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: start, ExpireAt: start.Add(time.Hour), SpecHash: "h"}
 	w.selections = []targets.Selection{{Desired: 2, Selected: 2, Matching: 5, Added: []int{0}}, {Desired: 2, Selected: 2, Matching: 5}}
 	w.env.RegisterActivity(&activities.Activities{})
 	w.env.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: contract.WorkflowType})
 	on := func(activity any, answer any, args int) {
 		w.env.OnActivity(activity, anything(args)...).Return(answer)
 	}
-	on(a.Prepare, func(context.Context, v1beta1.DisruptionRef) (activities.Plan, error) { return w.plan, w.did("prepare") }, 2)
-	on(a.SelectTargets, func(_ context.Context, in activities.SelectInput) (targets.Selection, error) {
+	on(a.Prepare, func(context.Context, v1beta1.DisruptionRef) (prepare.Plan, error) { return w.plan, w.did("prepare") }, 2)
+	on(a.SelectTargets, func(_ context.Context, in choose.Input) (targets.Selection, error) {
 		w.chosenBy = append(w.chosenBy, in)
 		return next(&w.selections), w.did("select")
 	}, 2)
 	w.env.OnActivity(a.CreateChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.creating }).
-		Return(func(context.Context, activities.CreateInput) (activities.CreateResult, error) {
+		Return(func(context.Context, inject.CreateInput) (inject.CreateResult, error) {
 			_ = w.did("create")
 			return w.created, w.createError
 		})
-	clean := func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
+	cleans := func(_ context.Context, in clean.Input) (clean.Result, error) {
 		if w.env.Now().Before(w.unreachableUntil) {
 			w.unreached++
-			return activities.CleanResult{}, temporal.NewApplicationError("connect: connection refused", activities.ErrorUnreachable)
+			return clean.Result{}, temporal.NewApplicationError("connect: connection refused", clean.ErrorUnreachable)
 		}
 		w.retried, w.asked = append(w.retried, in.Retry), append(w.asked, in)
 		if in.OnlyEnded {
@@ -140,20 +144,20 @@ func newWorld(t *testing.T) *world {
 		w.released, w.cleaned = append(w.released, in.Release), append(w.cleaned, in.Shard.Number)
 		return next(&w.cleans), w.did("clean")
 	}
-	slow := mock.MatchedBy(func(in activities.CleanInput) bool { return w.slow > 0 && in.OnlyEnded && in.Shard.Number == 1 })
-	w.env.OnActivity(a.CleanChaosPods, mock.Anything, slow).AfterFn(func() time.Duration { return w.slow }).Return(clean)
-	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).Return(clean)
+	slow := mock.MatchedBy(func(in clean.Input) bool { return w.slow > 0 && in.OnlyEnded && in.Shard.Number == 1 })
+	w.env.OnActivity(a.CleanChaosPods, mock.Anything, slow).AfterFn(func() time.Duration { return w.slow }).Return(cleans)
+	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).Return(cleans)
 	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
-		Return(func(_ context.Context, in activities.AwaitInput) (activities.InjectionProgress, error) {
+		Return(func(_ context.Context, in inject.AwaitInput) (inject.InjectionProgress, error) {
 			w.watches = append(w.watches, in)
-			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: w.unproven, Run: w.watchedRun}, nil
+			return inject.InjectionProgress{Injected: 2, Total: 2, Unproven: w.unproven, Run: w.watchedRun}, nil
 		})
-	on(a.AwaitEffects, func(context.Context, v1beta1.DisruptionRef) (activities.EffectProgress, error) {
+	on(a.AwaitEffects, func(context.Context, v1beta1.DisruptionRef) (inject.EffectProgress, error) {
 		if w.looks--; w.looks > 0 {
-			return activities.EffectProgress{}, temporal.NewApplicationErrorWithOptions("nothing matched yet", "NotProven",
+			return inject.EffectProgress{}, temporal.NewApplicationErrorWithOptions("nothing matched yet", "NotProven",
 				temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Second})
 		}
-		return activities.EffectProgress{}, w.did("effects")
+		return inject.EffectProgress{}, w.did("effects")
 	}, 2)
 	on(a.ReportPhase, func(_ context.Context, r status.Report) error {
 		w.reports = append(w.reports, r)
@@ -365,7 +369,7 @@ func TestDisruption(t *testing.T) {
 	})
 	t.Run("an earlier workflow was terminated: only cleaned", func(t *testing.T) {
 		w := newWorld(t)
-		w.plan = activities.Plan{CleanOnly: "an earlier workflow began it"}
+		w.plan = prepare.Plan{CleanOnly: "an earlier workflow began it"}
 		w.run(t)
 		w.want(t, "prepare", "clean", "finish")
 	})
@@ -510,12 +514,12 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static, w.slow = true, 30*time.Second
 		w.selections = []targets.Selection{{Selected: 2, Added: []int{0, 1}}}
-		pods := func(why string) activities.CleanResult {
+		pods := func(why string) clean.Result {
 			pod := failedPod
 			pod.Why = why
-			return activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{pod}}
+			return clean.Result{Remaining: 1, Left: []chaospod.LeftPod{pod}}
 		}
-		w.endedCleans = []activities.CleanResult{pods("the cleaner failed too"), pods("the injector failed"), {}}
+		w.endedCleans = []clean.Result{pods("the cleaner failed too"), pods("the injector failed"), {}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.after(time.Minute+10*time.Second, func() { w.observe(contract.Observation{Hash: "2", Ended: 2}) })
 		w.after(time.Minute+31*time.Second, func() {
@@ -548,17 +552,17 @@ func (w *world) wantEndedCleaned(t *testing.T, want ...int) {
 // N4: only the shards that an observation names are cleaned, unless something is left in
 // any shard, or the observation names none.
 func TestOnlyNamedShardsAreCleaned(t *testing.T) {
-	stuck := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
+	stuck := clean.Result{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 	for name, c := range map[string]struct {
 		shards []int
-		left   []activities.CleanResult
+		left   []clean.Result
 		want   []int
 	}{
 		"one":                       {[]int{1}, nil, []int{1}},
 		"two":                       {[]int{0, 2}, nil, []int{0, 2}},
 		"none":                      {nil, nil, []int{0, 1, 2}},
 		"one that nobody knows":     {[]int{7}, nil, []int{0, 1, 2}},
-		"one, and something failed": {[]int{1}, []activities.CleanResult{stuck, {}}, []int{0, 1, 1, 2}},
+		"one, and something failed": {[]int{1}, []clean.Result{stuck, {}}, []int{0, 1, 1, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -567,14 +571,14 @@ func TestOnlyNamedShardsAreCleaned(t *testing.T) {
 			w.endedCleans = c.left
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1, Shards: c.shards}) })
 			w.run(t)
-			slices.SortFunc(w.asked, func(a, b activities.CleanInput) int { return a.Shard.Number - b.Shard.Number })
+			slices.SortFunc(w.asked, func(a, b clean.Input) int { return a.Shard.Number - b.Shard.Number })
 			w.wantEndedCleaned(t, c.want...)
 		})
 	}
 }
 
 func TestStuck(t *testing.T) {
-	stuck := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
+	stuck := clean.Result{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
 	resume := func(w *world, r contract.Resume) *answer {
 		got := &answer{}
 		w.env.UpdateWorkflow(contract.UpdateResume, "", got, r)
@@ -582,7 +586,7 @@ func TestStuck(t *testing.T) {
 	}
 	t.Run("it waits for a person, says what is wrong, and ends when resumed", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, stuck, {}}
 		var retried *answer
 		w.after(time.Hour+5*time.Minute, func() {
 			last := w.reports[len(w.reports)-1]
@@ -616,7 +620,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("cleaners are tried a few times before a person is asked", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, {}}
 		started := w.env.Now()
 		w.run(t)
 		for _, retried := range w.retried {
@@ -636,7 +640,7 @@ func TestStuck(t *testing.T) {
 	t.Run("one that fails while the disruption goes on is cleaned, and told of when that fails too", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static = true
-		w.endedCleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.endedCleans = []clean.Result{stuck, stuck, stuck, {}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.after(time.Minute+5*time.Second, func() {
 			if n := len(w.reports); n != 0 {
@@ -657,8 +661,8 @@ func TestStuck(t *testing.T) {
 		w := newWorld(t)
 		failed, plain := failedPod, failedPod
 		failed.Why = "the cleaner failed too: qdisc busy"
-		report := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failed}}
-		w.cleans = []activities.CleanResult{report, report, report, {Remaining: 1, Left: []chaospod.LeftPod{plain}}, {}}
+		report := clean.Result{Remaining: 1, Left: []chaospod.LeftPod{failed}}
+		w.cleans = []clean.Result{report, report, report, {Remaining: 1, Left: []chaospod.LeftPod{plain}}, {}}
 		// A restarted bridge sends its observation again.
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
 		w.run(t)
@@ -677,7 +681,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("it tries again by itself", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, stuck, stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, stuck, stuck, stuck, {}}
 		started := w.env.Now()
 		w.run(t)
 		if took := w.env.Now().Sub(started) - time.Hour; took < 3*retryPeriod || took > 3*retryPeriod+time.Minute {
@@ -686,7 +690,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("a person removed the finalizer by hand: it goes on at once", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
 		started := w.env.Now()
 		w.run(t)
@@ -696,7 +700,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("a person removed the finalizer while it was told that it is stuck: it goes on at once", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, stuck, {}}
 		w.reporting = func(r status.Report) {
 			if r.Phase == v1beta1.PhaseStuck {
 				w.observe(contract.Observation{Hash: "2"})
@@ -710,7 +714,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("wrong resumes are refused with the reason, and change nothing", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, stuck, {}}
 		answers := map[string]*answer{}
 		ask := func(when time.Duration, want string, r contract.Resume) {
 			w.after(when, func() { answers[want] = resume(w, r) })
@@ -733,7 +737,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("release lets go of what is left, and says who and why", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() {
 			resume(w, contract.Resume{Action: "release", Targets: []string{"web-1"}, By: "ann", Reason: "node is scrap"})
 		})
@@ -748,7 +752,7 @@ func TestStuck(t *testing.T) {
 	t.Run("a decision that comes while it cleans again counts", func(t *testing.T) {
 		w := newWorld(t)
 		w.cleaning = time.Minute
-		w.cleans = []activities.CleanResult{stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, {}}
 		var released *answer
 		w.after(time.Hour+90*time.Second, func() { w.observe(contract.Observation{Hash: "2"}) })
 		w.after(time.Hour+2*time.Minute, func() {
@@ -766,7 +770,7 @@ func TestStuck(t *testing.T) {
 	t.Run("two people decide before it goes on: both count, and no chaos pod is let go twice", func(t *testing.T) {
 		w := newWorld(t)
 		w.cleaning = time.Minute
-		w.cleans = []activities.CleanResult{stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, {}}
 		w.after(time.Hour+2*time.Minute, func() {
 			resume(w, contract.Resume{Action: "retry", By: "bob"})
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
@@ -787,7 +791,7 @@ func TestStuck(t *testing.T) {
 		w.cleaning = time.Minute
 		many := stuck
 		many.Remaining = 60
-		w.cleans = []activities.CleanResult{many, many, {}}
+		w.cleans = []clean.Result{many, many, {}}
 		w.after(time.Hour+2*time.Minute, func() {
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
 			resume(w, contract.Resume{Action: "release", By: "eve", Reason: "so it is"})
@@ -805,7 +809,7 @@ func TestStuck(t *testing.T) {
 		later := failedPod
 		later.Pod, later.UID, later.Kind = "chaos-2", "uid-2", v1beta1.KindDiskPressure
 		w.cleaning = time.Minute
-		w.cleans = []activities.CleanResult{stuck, stuck, {Remaining: 2, Left: []chaospod.LeftPod{failedPod, later}}, {}}
+		w.cleans = []clean.Result{stuck, stuck, {Remaining: 2, Left: []chaospod.LeftPod{failedPod, later}}, {}}
 		w.after(time.Hour+90*time.Second, func() {
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
 		})
@@ -821,13 +825,13 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("one that never gets clean is told, though others fail and get clean beside it", func(t *testing.T) {
 		w := newWorld(t)
-		var all []activities.CleanResult
+		var all []clean.Result
 		for i := range 5 {
 			other := failedPod
 			other.Pod, other.UID, other.Target = fmt.Sprint("chaos-x", i), types.UID(fmt.Sprint("uid-x", i)), "web-2"
-			all = append(all, activities.CleanResult{Remaining: 2, Left: []chaospod.LeftPod{failedPod, other}})
+			all = append(all, clean.Result{Remaining: 2, Left: []chaospod.LeftPod{failedPod, other}})
 		}
-		w.cleans = append(all, activities.CleanResult{})
+		w.cleans = append(all, clean.Result{})
 		w.run(t)
 		reported := slices.ContainsFunc(w.reports, func(r status.Report) bool {
 			return r.Phase == v1beta1.PhaseStuck && slices.ContainsFunc(r.Left, func(l chaospod.LeftPod) bool { return l.Pod == failedPod.Pod && l.Tries == cleanerTries })
@@ -843,7 +847,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("the signal does what the update does", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.cleans = []clean.Result{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() { w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: "retry"}) })
 		started := w.env.Now()
 		w.run(t)
@@ -855,7 +859,7 @@ func TestStuck(t *testing.T) {
 		w := newWorld(t)
 		waiting := failedPod
 		waiting.Outcome = chaospod.Waiting
-		w.cleans = []activities.CleanResult{{Remaining: 1, Left: []chaospod.LeftPod{waiting}}, {}}
+		w.cleans = []clean.Result{{Remaining: 1, Left: []chaospod.LeftPod{waiting}}, {}}
 		w.run(t)
 		for _, r := range w.reports {
 			if r.Phase == v1beta1.PhaseStuck {
@@ -865,7 +869,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("nodes without a proof are searched, and what is left is told", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n2", "n1"}}}
+		w.cleans = []clean.Result{{UnverifiedNodes: []string{"n2", "n1"}}}
 		w.found = []string{"node n1: qdisc clsact on eth0"}
 		result := w.run(t)
 		w.want(t, "prepare", "select", "create", "clean", "verify n1 n2", "finish")

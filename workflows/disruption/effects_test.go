@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -51,7 +51,7 @@ func TestEffects(t *testing.T) {
 	})
 	t.Run("what was measured in the end is in the last status", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.CleanResult{{Effects: []chaospod.EffectAtEnd{{Pod: "chaos-a", Effect: v1beta1.Effect{State: v1beta1.EffectProven}}}}}
+		w.cleans = []clean.Result{{Effects: []chaospod.EffectAtEnd{{Pod: "chaos-a", Effect: v1beta1.Effect{State: v1beta1.EffectProven}}}}}
 		w.run(t)
 		if got := w.finished.Effects; len(got) != 1 || got[0].Pod != "chaos-a" || got[0].Effect.State != v1beta1.EffectProven {
 			t.Errorf("Finish was told of %+v, want the effect of chaos-a", got)

@@ -67,7 +67,7 @@ func (s signals) drain(ctx workflow.Context, d *disruption) {
 		d.SkipRecovery = d.SkipRecovery || endsAtOnce(why)
 		d.end(why)
 	})
-	flow.Each(s.probe, func(transition contract.ProbeTransition) { d.receive(ctx, transition) })
+	flow.Each(s.probe, func(transition contract.ProbeTransition) { d.guard.receive(ctx, transition) })
 	flow.Each(s.resume, func(r contract.Resume) {
 		if err := d.receiveResume(ctx, r); err != nil {
 			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
@@ -77,15 +77,15 @@ func (s signals) drain(ctx workflow.Context, d *disruption) {
 
 // observe keeps the newest observation. It adds from an earlier one that the spec changed
 // or an effect turned, and in which shards something ended.
-func (d *disruption) observe(o contract.Observation) {
-	if d.Observed != nil {
-		if d.Observed.MoreEnded(nil) {
-			o.Shards = union(d.Observed.Shards, o.Shards)
+func (i *Inbox) observe(o contract.Observation) {
+	if i.Observed != nil {
+		if i.Observed.MoreEnded(nil) {
+			o.Shards = union(i.Observed.Shards, o.Shards)
 		}
-		o.SpecChanged = o.SpecChanged || d.Observed.SpecChanged
-		o.Unready = max(o.Unready, d.Observed.Unready)
+		o.SpecChanged = o.SpecChanged || i.Observed.SpecChanged
+		o.Unready = max(o.Unready, i.Observed.Unready)
 	}
-	d.Observed = &o
+	i.Observed = &o
 }
 
 // union are the shards that two observations name; none when one of them names none.
@@ -150,7 +150,7 @@ func (d *disruption) applyResumes(ctx workflow.Context) {
 		d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
 			Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),
 		})
-		d.notifyResume(ctx, r.Resume)
+		d.notifier.resumed(ctx, r.Resume)
 	}
 	d.Decided = nil
 	d.Resumes = d.Resumes[max(0, len(d.Resumes)-20):]

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/activities/verify"
@@ -17,7 +20,7 @@ import (
 // The activities of the model change the cluster as those of package activities do, write
 // by write.
 
-func (c *cluster) prepare(a *attempt) activities.Plan {
+func (c *cluster) prepare(a *attempt) prepare.Plan {
 	plan := c.prepareOnce(a)
 	if plan.CleanOnly != "" && c.spec != "" {
 		plan.Operations = c.plan().Operations // an earlier workflow may have begun some
@@ -25,15 +28,15 @@ func (c *cluster) prepare(a *attempt) activities.Plan {
 	return plan
 }
 
-func (c *cluster) prepareOnce(a *attempt) activities.Plan {
+func (c *cluster) prepareOnce(a *attempt) prepare.Plan {
 	run := fmt.Sprint("run ", c.run)
 	switch {
 	case !c.there:
-		return activities.Plan{CleanOnly: "the disruption is gone"}
+		return prepare.Plan{CleanOnly: "the disruption is gone"}
 	case c.deleting:
-		return activities.Plan{CleanOnly: "the disruption is being deleted"}
+		return prepare.Plan{CleanOnly: "the disruption is being deleted"}
 	case c.status.Phase == v1beta1.PhaseFinished:
-		return activities.Plan{CleanOnly: "the disruption has finished"}
+		return prepare.Plan{CleanOnly: "the disruption has finished"}
 	case c.rejected != "":
 		return c.plan()
 	}
@@ -43,12 +46,12 @@ func (c *cluster) prepareOnce(a *attempt) activities.Plan {
 		}
 	})
 	if a.hung == 0 && c.spec != run {
-		return activities.Plan{CleanOnly: "an earlier workflow began it"}
+		return prepare.Plan{CleanOnly: "an earlier workflow began it"}
 	}
 	return c.plan()
 }
 
-func (c *cluster) choose(a *attempt, in activities.SelectInput) targets.Selection {
+func (c *cluster) choose(a *attempt, in choose.Input) targets.Selection {
 	var free []claimed
 	s, known := targets.Selection{}, map[string]bool{}
 	for _, shard := range c.shards {
@@ -90,7 +93,7 @@ func (c *cluster) choose(a *attempt, in activities.SelectInput) targets.Selectio
 
 // claim puts the targets into places of the first open shard, which drops targets that
 // are gone, or into a new one.
-func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed) {
+func (c *cluster) claim(a *attempt, in choose.Input, chosen []claimed) {
 	open := 0
 	for slices.Contains(in.Closed, open) {
 		open++
@@ -120,7 +123,7 @@ func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed)
 	})
 }
 
-func (c *cluster) createAll(a *attempt, in activities.CreateInput) activities.CreateResult {
+func (c *cluster) createAll(a *attempt, in inject.CreateInput) inject.CreateResult {
 	number := in.Number
 	if number >= len(c.shards) {
 		panic(stopped{errCall}) // the record is gone
@@ -134,7 +137,7 @@ func (c *cluster) createAll(a *attempt, in activities.CreateInput) activities.Cr
 	for _, t := range names {
 		a.write("create the chaos pod of "+t.name, func(late bool) { c.create(t, number, late) })
 	}
-	return activities.CreateResult{Pods: len(names)}
+	return inject.CreateResult{Pods: len(names)}
 }
 
 func (c *cluster) create(t *target, number int, late bool) {
@@ -151,9 +154,9 @@ func (c *cluster) create(t *target, number int, late bool) {
 	c.pods[name] = &chaosPod{name: name, target: t, shard: number, made: c.now(), finalizer: true, late: late}
 }
 
-func (c *cluster) awaitInjection(a *attempt) activities.InjectionProgress {
+func (c *cluster) awaitInjection(a *attempt) inject.InjectionProgress {
 	for {
-		seen := activities.InjectionProgress{}
+		seen := inject.InjectionProgress{}
 		for _, shard := range c.shards {
 			for _, t := range shard {
 				pod := c.pods["chaos-"+t.name]
@@ -177,13 +180,13 @@ func (c *cluster) awaitInjection(a *attempt) activities.InjectionProgress {
 // cleaningAttempt is one attempt of CleanChaosPods.
 type cleaningAttempt struct {
 	*attempt
-	in       activities.CleanInput
+	in       clean.Input
 	unproved map[string]bool
 	tried    map[string]bool
 	held     map[string]bool
 }
 
-func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.CleanResult {
+func (c *cluster) clean(a *attempt, in clean.Input) clean.Result {
 	k := &cleaningAttempt{a, in, map[string]bool{}, map[string]bool{}, nil}
 	if in.ResultLost || in.Shard.Number == chaospod.AllShards || a.n > 1 {
 		for number, shard := range c.shards {
@@ -208,13 +211,13 @@ func (k *cleaningAttempt) has(shard int) bool {
 	return k.in.Shard.Number == chaospod.AllShards || k.in.Shard.Number == shard
 }
 
-func (k *cleaningAttempt) result(left []chaospod.LeftPod) activities.CleanResult {
+func (k *cleaningAttempt) result(left []chaospod.LeftPod) clean.Result {
 	slices.SortStableFunc(left, func(a, b chaospod.LeftPod) int {
 		rank := map[chaospod.Outcome]int{chaospod.Failed: 0, chaospod.Waiting: 1}
 		return rank[a.Outcome] - rank[b.Outcome]
 	})
 	maps.DeleteFunc(k.unproved, func(_ string, doubt bool) bool { return !doubt })
-	cleaned := activities.CleanResult{Remaining: len(left), Left: left, UnverifiedNodes: slices.Sorted(maps.Keys(k.unproved))}
+	cleaned := clean.Result{Remaining: len(left), Left: left, UnverifiedNodes: slices.Sorted(maps.Keys(k.unproved))}
 	if number := k.in.Shard.Number; k.in.OnlyEnded && number != chaospod.AllShards && number < len(k.c.shards) {
 		for _, l := range left {
 			k.held[l.Target] = true
@@ -284,7 +287,7 @@ func (k *cleaningAttempt) settle(pod *chaosPod) (chaospod.Outcome, string) {
 		return chaospod.Waiting, "a person released it"
 	case outcome == chaospod.Failed:
 		return k.cleanAgain(pod)
-	case outcome == chaospod.Waiting && !pod.started && deletedFor > activities.StartPatience:
+	case outcome == chaospod.Waiting && !pod.started && deletedFor > clean.StartPatience:
 		k.unproved[pod.target.node] = true
 		if pod.finalizer {
 			k.write("take the finalizer off "+pod.name, func(bool) { pod.finalizer = false; k.c.kubelet(pod) })

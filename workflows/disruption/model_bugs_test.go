@@ -8,7 +8,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/verify"
@@ -74,7 +75,7 @@ var bugs = []*bug{
 		scenario: "injectors fail", fault: "release web-0",
 		want: "nobody who saw it has released it",
 		in: func(in any) any {
-			if clean, ok := in.(activities.CleanInput); ok && len(clean.Release) > 0 {
+			if clean, ok := in.(clean.Input); ok && len(clean.Release) > 0 {
 				ever := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 				clean.ReleaseUntil = &ever
 				return clean
@@ -110,7 +111,7 @@ var bugs = []*bug{
 		scenario: "a target goes, and another is taken", fault: "goes on 4 minutes later",
 		want: "is given up while it is disrupted",
 		in: func(in any) any {
-			if clean, ok := in.(activities.CleanInput); ok {
+			if clean, ok := in.(clean.Input); ok {
 				clean.Runs = 0
 				return clean
 			}
@@ -121,7 +122,7 @@ var bugs = []*bug{
 		name:     "targets are disrupted before they are given",
 		scenario: "an operation", want: "was created while its target was not given",
 		in: func(in any) any {
-			if create, ok := in.(activities.CreateInput); ok {
+			if create, ok := in.(inject.CreateInput); ok {
 				create.Operated = false
 				return create
 			}
@@ -151,7 +152,7 @@ var bugs = []*bug{
 		scenario: "injectors fail", fault: "people release what is stuck",
 		want: "it has not ended",
 		out: func(out any, err error) (any, error) {
-			if cleaned, ok := out.(activities.CleanResult); ok {
+			if cleaned, ok := out.(clean.Result); ok {
 				cleaned.Left, cleaned.Remaining = nil, 0
 				return cleaned, err
 			}

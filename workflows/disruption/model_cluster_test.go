@@ -15,7 +15,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -563,7 +564,7 @@ func (o *onAccept) Accept() { o.do() }
 func (c *cluster) asked(name string, arg any) {
 	switch name {
 	case "CleanChaosPods":
-		c.cleaning = c.cleaning || !arg.(activities.CleanInput).OnlyEnded
+		c.cleaning = c.cleaning || !arg.(clean.Input).OnlyEnded
 	case "CreateChaosPods", "SelectTargets", "OperateTargets":
 		if c.cleaning {
 			c.violated("%s is asked for after the cleaning began", name)
@@ -571,18 +572,18 @@ func (c *cluster) asked(name string, arg any) {
 	}
 }
 
-func (c *cluster) plan() activities.Plan {
+func (c *cluster) plan() prepare.Plan {
 	create := c.began.Add(c.delay)
-	plan := activities.Plan{
+	plan := prepare.Plan{
 		Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: create, ExpireAt: create.Add(cmp.Or(c.lasts, lasts)), Static: c.static, SpecHash: "h",
 		Rejected: c.rejected,
 	}
 	if c.operates {
-		plan.Operations = &activities.Operations{OperatingTimeout: time.Minute, AvailableTimeout: time.Minute}
+		plan.Operations = &prepare.Operations{OperatingTimeout: time.Minute, AvailableTimeout: time.Minute}
 	}
 	if c.probes {
 		steady := v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop"}}}.WithDefaults()
-		plan.SteadyState, plan.ProbeRules = &steady, activities.ProbeRulesNow
+		plan.SteadyState, plan.ProbeRules = &steady, prepare.ProbeRulesNow
 	}
 	return plan
 }

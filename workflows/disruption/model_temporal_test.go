@@ -11,7 +11,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/choose"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/operate"
 	"github.com/squall-chaos/squall/activities/status"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
@@ -266,13 +268,13 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 	case "Prepare":
 		return c.prepare(a), nil
 	case "SelectTargets":
-		return c.choose(a, arg.(activities.SelectInput)), nil
+		return c.choose(a, arg.(choose.Input)), nil
 	case "CreateChaosPods":
-		return c.createAll(a, arg.(activities.CreateInput)), nil
+		return c.createAll(a, arg.(inject.CreateInput)), nil
 	case "AwaitInjection":
 		return c.awaitInjection(a), nil
 	case "CleanChaosPods":
-		return c.clean(a, arg.(activities.CleanInput)), nil
+		return c.clean(a, arg.(clean.Input)), nil
 	case "VerifyNodes":
 		return c.verify(a, arg.(verify.Input)), nil
 	case "OperateTargets":

@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -26,8 +26,8 @@ import (
 // hook is a webhook that receives all notifications.
 var hook = notify.Recipient{Way: notify.Webhook, Least: v1beta1.NotificationInfo}
 
-// notifier names the activities of notifications; it is never called.
-var notifier *notify.Activities
+// notifying names the activities of notifications; it is never called.
+var notifying *notify.Activities
 
 // notified sends the disruption's notifications to a webhook.
 func (w *world) notified(t *testing.T) {
@@ -57,7 +57,7 @@ func (w *world) receives(t *testing.T) (received func() []string) {
 func recording(env *testsuite.TestWorkflowEnvironment, line func(notify.Notification) string) (received func() []string) {
 	var mu sync.Mutex
 	var all []string
-	env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
+	env.OnActivity(notifying.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, line(in.Notification))
@@ -94,7 +94,7 @@ func TestNotificationsOfADisruption(t *testing.T) {
 		{"it fails and is not clean", func(w *world) {
 			w.createError = temporal.NewNonRetryableApplicationError("no room", "", nil)
 			w.injecting = time.Hour
-			w.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n1"}}}
+			w.cleans = []clean.Result{{UnverifiedNodes: []string{"n1"}}}
 			w.found = []string{"node n1: it is not ready"}
 		}, []string{
 			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
@@ -123,7 +123,7 @@ func TestNotificationsOfADisruption(t *testing.T) {
 		{"it is stuck, twice", func(w *world) {
 			other := failedPod
 			other.Pod = "chaos-2"
-			w.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 1, Left: []chaospod.LeftPod{other}},
+			w.cleans = []clean.Result{stuckPods, stuckPods, stuckPods, {Remaining: 1, Left: []chaospod.LeftPod{other}},
 				{Remaining: 1, Left: []chaospod.LeftPod{other}}, {Remaining: 1, Left: []chaospod.LeftPod{other}}, {}}
 			w.after(2*time.Hour, func() {
 				w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: contract.ActionRelease, By: "ann", Reason: "scrap"})
@@ -185,8 +185,8 @@ func TestAWebhookThatNeverAnswersDelaysNothing(t *testing.T) {
 		w := newWorld(t)
 		if notified {
 			w.notified(t)
-			w.env.OnActivity(notifier.Notify, anything(2)...).After(time.Minute).Return(errors.New("the webhook cannot be reached"))
-			w.env.OnActivity(notifier.GiveUpNotification, anything(2)...).Return(nil)
+			w.env.OnActivity(notifying.Notify, anything(2)...).After(time.Minute).Return(errors.New("the webhook cannot be reached"))
+			w.env.OnActivity(notifying.GiveUpNotification, anything(2)...).Return(nil)
 		}
 		w.after(10*time.Minute, w.end)
 		began := w.env.Now()

@@ -16,26 +16,26 @@ import (
 // A disruption that participates in operations requests an operation on each of its
 // targets. The bridge reports the progress of these operations. The disruption injects
 // into targets whose operation has begun, and ends the operations when the targets are
-// clean. No plan before this branch had Operations, and without them nothing here does
-// anything: it needs no version.
+// clean. Older plans have no Operations, and without them nothing here does anything: it
+// needs no version.
 
 // operates is true for a disruption that is an operation on its targets.
-func (d *disruption) operates() bool { return d.Plan != nil && d.Plan.Operations != nil }
+func (s *State) operates() bool { return s.Plan != nil && s.Plan.Operations != nil }
 
 // askFor notes that operations on the targets of these shards have to be requested.
-func (d *disruption) askFor(ctx workflow.Context, shards []int) {
-	until := workflow.Now(ctx).Add(d.Plan.Operations.OperatingTimeout)
+func (s *State) askFor(ctx workflow.Context, shards []int) {
+	until := workflow.Now(ctx).Add(s.Plan.Operations.OperatingTimeout)
 	for _, number := range shards {
-		if !slices.ContainsFunc(d.Operations.Asked, func(s AskedShard) bool { return s.Number == number }) {
-			d.Operations.Asked = append(d.Operations.Asked, AskedShard{number, until})
+		if !slices.ContainsFunc(s.Operations.Asked, func(asked AskedShard) bool { return asked.Number == number }) {
+			s.Operations.Asked = append(s.Operations.Asked, AskedShard{number, until})
 		}
 	}
 }
 
 // shardsAsked are the shards whose targets the disruption waits for. The waiting time
 // counts by shard, so targets that are chosen later get another shard.
-func (d *disruption) shardsAsked() (numbers []int) {
-	for _, shard := range d.Operations.Asked {
+func (s *State) shardsAsked() (numbers []int) {
+	for _, shard := range s.Operations.Asked {
 		numbers = append(numbers, shard.Number)
 	}
 	return numbers
@@ -67,19 +67,19 @@ func (d *disruption) operate(ctx workflow.Context) {
 	d.Operations.Asked = slices.DeleteFunc(slices.Clone(d.Operations.Asked), func(s AskedShard) bool { return !slices.Contains(done.Waiting, s.Number) })
 	if done.Lost > 0 {
 		d.Targets -= done.Lost
-		d.watchInjection(ctx, nil) // of the targets that are left
+		d.injection.watch(ctx, nil) // of the targets that are left
 	}
-	d.createChaosPods(ctx, targets.Selection{Added: done.Given})
+	d.injection.createChaosPods(ctx, targets.Selection{Added: done.Given})
 }
 
 // askDelay is how long to wait for the driver at most: until a shard's time is over, or
 // until an operation on a pod is requested again.
-func (d *disruption) askDelay(ctx workflow.Context) time.Duration {
+func (s *State) askDelay(ctx workflow.Context) time.Duration {
 	delay := safetyPeriod
-	for _, shard := range d.Operations.Asked {
+	for _, shard := range s.Operations.Asked {
 		delay = min(delay, max(shard.Until.Sub(workflow.Now(ctx)), 0))
 	}
-	if d.Operations.Again {
+	if s.Operations.Again {
 		delay = min(delay, askAgainPeriod)
 	}
 	return delay
@@ -150,13 +150,13 @@ func (d *disruption) showReturn(ctx workflow.Context) {
 // automatic attempt, when a failed target may be retried, or when no place is kept any
 // more for a pod with an operation of another operator. The worker that chooses then has
 // a clock of its own: while it still keeps places, it is asked every second.
-func (d *disruption) holdDelay(ctx workflow.Context) time.Duration {
-	delay := min(d.nextTryDelay(), d.askDelay(ctx))
-	if d.RetryAt != nil && d.mayTakeTargets() {
-		delay = min(delay, max(d.RetryAt.Sub(workflow.Now(ctx)), time.Second))
+func (s *State) holdDelay(ctx workflow.Context) time.Duration {
+	delay := min(s.nextTryDelay(), s.askDelay(ctx))
+	if s.RetryAt != nil && s.mayTakeTargets() {
+		delay = min(delay, max(s.RetryAt.Sub(workflow.Now(ctx)), time.Second))
 	}
-	if d.Kept == 0 || d.Plan.BusyUntil == nil {
+	if s.Kept == 0 || s.Plan.BusyUntil == nil {
 		return delay
 	}
-	return min(delay, max(d.Plan.BusyUntil.Sub(workflow.Now(ctx)), time.Second))
+	return min(delay, max(s.Plan.BusyUntil.Sub(workflow.Now(ctx)), time.Second))
 }

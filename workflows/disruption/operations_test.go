@@ -7,9 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/operate"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -88,7 +89,7 @@ func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
 	}{
 		"the worker replaces pods": {func(w *world) { w.plan.Kinds = []v1beta1.Kind{v1beta1.KindPodReplacement} }, [][]int{nil, nil, nil}},
 		"it participates": {func(w *world) {
-			w.plan.Operations = &activities.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
+			w.plan.Operations = &prepare.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
 			w.operations = []operate.Result{waiting, waiting, {Given: []int{0, 1}}, given}
 		}, [][]int{nil, {0}, nil}},
 	} {
@@ -118,7 +119,7 @@ func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
 func operates(t *testing.T, first ...operate.Result) *world {
 	w := newWorld(t)
 	w.plan.Static = true
-	w.plan.Operations = &activities.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
+	w.plan.Operations = &prepare.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
 	w.operations = first
 	return w
 }
@@ -179,8 +180,8 @@ func TestOperationsOnTargets(t *testing.T) {
 	})
 	t.Run("one chaos pod is stuck: what is clean is given back, and the rest when it is", func(t *testing.T) {
 		w := operates(t, given)
-		hangs := activities.CleanResult{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
-		w.cleans = []activities.CleanResult{hangs, hangs, hangs, {}}
+		hangs := clean.Result{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}
+		w.cleans = []clean.Result{hangs, hangs, hangs, {}}
 		w.run(t)
 		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "clean", "give back", "clean", "give back", "clean", "give back", "finish")
 	})

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
@@ -51,17 +51,17 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 }
 
 // endingClass is Rejected, or the class of the ending.
-func (d *disruption) endingClass() v1beta1.EndingClass {
-	if d.Plan.Rejected != "" {
+func (s *State) endingClass() v1beta1.EndingClass {
+	if s.Plan.Rejected != "" {
 		return v1beta1.ClassRejected
 	}
-	return v1beta1.ClassOf(d.Ending)
+	return v1beta1.ClassOf(s.Ending)
 }
 
 // details is the page a person reads in the Temporal UI: markdown.
 func details(ref v1beta1.DisruptionRef, s State) string {
 	var b []string
-	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(s.Plan), "", commands(ref, s.Phase.Over()))
+	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(s.Plan), "", commands(ref, s.Phase))
 	b = append(b, probes(s)...)
 	if len(s.Left) > 0 && !s.Phase.Over() {
 		b = append(b, "", "### Not clean", "")
@@ -92,7 +92,7 @@ func probes(s State) []string {
 
 // origin is the line about the faults and the requester. A new run does not
 // inherit the summary and the details that the bridge gave the workflow.
-func origin(plan *activities.Plan) string {
+func origin(plan *prepare.Plan) string {
 	if plan == nil || len(plan.Kinds) == 0 {
 		return ""
 	}
@@ -103,12 +103,16 @@ func origin(plan *activities.Plan) string {
 	return line
 }
 
-// commands are those that work in this phase: a disruption that is over may be deleted.
-func commands(ref v1beta1.DisruptionRef, over bool) string {
-	if over {
+// commands are those that work in this phase. A disruption that ends is not ended again.
+func commands(ref v1beta1.DisruptionRef, phase v1beta1.Phase) string {
+	if phase.Over() {
 		return fmt.Sprintf("`squall -n %s history %s` shows how it went.", ref.Namespace, ref.Name)
 	}
-	return fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it. To end it: `kubectl -n %[1]s delete disruption %[2]s`.", ref.Namespace, ref.Name)
+	line := fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it.", ref.Namespace, ref.Name)
+	if !phase.Ending() {
+		line += fmt.Sprintf(" To end it: `kubectl -n %s delete disruption %s`.", ref.Namespace, ref.Name)
+	}
+	return line
 }
 
 // verbatim is a text of a user, on one line and without its markdown.
@@ -190,7 +194,7 @@ func sentence(s State) string {
 }
 
 // nameOf names a chaos pod, and its fault if there are several: the page is narrow.
-func nameOf(pod chaospod.LeftPod, plan *activities.Plan) string {
+func nameOf(pod chaospod.LeftPod, plan *prepare.Plan) string {
 	if plan != nil && len(plan.Kinds) == 1 {
 		return pod.Pod
 	}

@@ -11,12 +11,10 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
-	"github.com/squall-chaos/squall/activities/status"
-	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/flow"
-	"github.com/squall-chaos/squall/workflows/prober"
 	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
@@ -26,8 +24,8 @@ var a activities.Activities
 // State is all that a disruption remembers. Its size does not depend on the number of
 // targets, so that it can be passed to a new run. The query "status" answers with it.
 type State struct {
-	Plan  *activities.Plan `json:"plan,omitempty"`
-	Phase v1beta1.Phase    `json:"phase"`
+	Plan  *prepare.Plan `json:"plan,omitempty"`
+	Phase v1beta1.Phase `json:"phase"`
 	// Ending is why the disruption ends; empty while it lasts.
 	Ending   string `json:"ending,omitempty"`
 	Progress `json:"progress"`
@@ -144,39 +142,20 @@ type Decision struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// disruption is one run of the workflow.
+// disruption is one run of the workflow. Its parts decide and act for one concern each, and
+// see the whole.
 type disruption struct {
 	State
 	ref     v1beta1.DisruptionRef
 	signals signals
-	// stop cancels disturb, stopWatch the activity that watches the injection, stopEffects
-	// the activity that waits for effects.
-	stop, stopWatch, stopEffects workflow.CancelFunc
-	// unwatched is true when targets were chosen while a watch lingered, which may have
-	// ended before it saw them.
-	unwatched bool
-	// fewEnded is true when the last observation was of so little that it is cleaned within
-	// the workflow's task.
-	fewEnded bool
-	// unreported is the first choice of targets, until AwaitInjection writes it into status.
-	unreported *targets.Selection
-	// allShards is true when every chaos pod with our UID has to be cleaned, whether this
-	// workflow knows its shard or not.
-	allShards bool
-	// round is the input of the last round of cleaning.
-	round activities.CleanInput
+	// stop cancels disturb.
+	stop      workflow.CancelFunc
+	injection injection
+	guard     guard
+	rounds    rounds
+	notifier  notifier
 	// published is the value that the search attributes have now.
 	published string
-	// steadyWriting is true while a goroutine writes the steady state into status, and
-	// steadyWrites are the reports it still has to write. steadyReports counts the writes of
-	// this phase.
-	steadyWriting bool
-	steadyWrites  []status.SteadyStateReport
-	steadyReports int
-	// asker runs the probes; nil until the first phase begins.
-	asker *prober.Prober
-	// notifying counts the notifications whose start Temporal has not confirmed yet.
-	notifying int
 	// newRunDue is true when the history is long enough for a new run.
 	newRunDue bool
 }
@@ -185,6 +164,7 @@ type disruption struct {
 // workflow answers from the start.
 func begin(ctx workflow.Context, in Input) (*disruption, error) {
 	d := &disruption{ref: in.Disruption}
+	d.injection.disruption, d.guard.disruption, d.rounds.disruption, d.notifier.disruption = d, d, d, d
 	d.Phase = v1beta1.PhasePending
 	if in.Carried != nil {
 		d.State = *in.Carried
@@ -197,10 +177,10 @@ func begin(ctx workflow.Context, in Input) (*disruption, error) {
 // waits, so no update is half done now. The handler of an update that arrives in this
 // task has already run.
 func (d *disruption) continueAsNew(ctx workflow.Context) error {
-	d.awaitNotifications(ctx)
+	d.notifier.awaitStarts(ctx)
 	d.signals.drain(ctx, d)
 	state := d.State
-	state.Injected = d.Injected && (d.stopWatch == nil || d.Lingers) // the watch ends with this run
+	state.Injected = d.Injected && (d.injection.stopWatch == nil || d.Lingers) // the watch ends with this run
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})
 }
 
@@ -237,13 +217,13 @@ func (d *disruption) executeLocalFirst(ctx, options workflow.Context, activity, 
 }
 
 // idlePhase is the phase of a disruption that waits for something to happen.
-func (d *disruption) idlePhase() v1beta1.Phase {
+func (s *State) idlePhase() v1beta1.Phase {
 	switch {
-	case d.waits():
+	case s.waits():
 		return v1beta1.PhaseSelecting
-	case d.Injected:
+	case s.Injected:
 		return v1beta1.PhaseHolding
-	case d.Shards > 0:
+	case s.Shards > 0:
 		return v1beta1.PhaseInjecting
 	default:
 		return v1beta1.PhaseSelecting
@@ -252,7 +232,7 @@ func (d *disruption) idlePhase() v1beta1.Phase {
 
 // forEach runs f for each number, for at most parallelShards of them at once, and waits
 // for all.
-func (d *disruption) forEach(ctx workflow.Context, numbers []int, f func(workflow.Context, int)) {
+func forEach(ctx workflow.Context, numbers []int, f func(workflow.Context, int)) {
 	slots := workflow.NewSemaphore(ctx, parallelShards)
 	together(ctx, numbers, func(ctx workflow.Context, number int) {
 		inSlot(ctx, slots, func() { f(ctx, number) })
@@ -308,27 +288,27 @@ type Result struct {
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 }
 
-func (d *disruption) result(ctx workflow.Context) Result {
+func (s *State) result(ctx workflow.Context) Result {
 	r := Result{
-		Targets: d.Targets, Kinds: d.Plan.Kinds.Names(), Ending: d.Ending, ReleasedPods: d.ReleasedPods,
-		NotVerified: d.NotVerified, Decisions: decisions(d.Resumes),
+		Targets: s.Targets, Kinds: s.Plan.Kinds.Names(), Ending: s.Ending, ReleasedPods: s.ReleasedPods,
+		NotVerified: s.NotVerified, Decisions: decisions(s.Resumes),
 	}
 	switch {
-	case d.Plan.Rejected != "":
-		r.Ending, r.Summary = "rejected", "nothing was injected: "+d.Plan.Rejected
-	case d.waits():
-		r.Targets, r.Summary = 0, fmt.Sprintf("nothing was injected, ended (%s)", d.Ending)
-	case d.ReleasedPods > 0:
-		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", flow.Number(d.Targets, "target"), d.Ending, flow.Number(d.ReleasedPods, "chaos pod"))
-	case len(d.NotVerified) > 0:
-		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); no chaos pod is left, but not every node is known to be clean", flow.Number(d.Targets, "target"), d.Ending)
+	case s.Plan.Rejected != "":
+		r.Ending, r.Summary = "rejected", "nothing was injected: "+s.Plan.Rejected
+	case s.waits():
+		r.Targets, r.Summary = 0, fmt.Sprintf("nothing was injected, ended (%s)", s.Ending)
+	case s.ReleasedPods > 0:
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", flow.Number(s.Targets, "target"), s.Ending, flow.Number(s.ReleasedPods, "chaos pod"))
+	case len(s.NotVerified) > 0:
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); no chaos pod is left, but not every node is known to be clean", flow.Number(s.Targets, "target"), s.Ending)
 	default:
-		r.Summary = fmt.Sprintf("%s disrupted, ended (%s), nothing is left", flow.Number(d.Targets, "target"), d.Ending)
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s), nothing is left", flow.Number(s.Targets, "target"), s.Ending)
 	}
-	if len(d.Operations.NotInService) > 0 {
-		r.Summary += ". Not in service: " + strings.Join(d.Operations.NotInService, "; ")
+	if len(s.Operations.NotInService) > 0 {
+		r.Summary += ". Not in service: " + strings.Join(s.Operations.NotInService, "; ")
 	}
-	if steady := d.verdict(ctx); steady != nil {
+	if steady := s.verdict(ctx); steady != nil {
 		r.Verdict = steady.Verdict
 		r.Summary += ". Steady state: " + steady.Summary
 	}

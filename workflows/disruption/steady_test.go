@@ -16,8 +16,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
+	"github.com/squall-chaos/squall/activities/prepare"
 	"github.com/squall-chaos/squall/activities/status"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -60,7 +61,7 @@ func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *guardedPlay {
 	}
 	p := &guardedPlay{world: newWorld(t), mute: map[v1beta1.ProbePhase]bool{}}
 	spec := v1beta1.SteadyState{Probes: probes}.WithDefaults()
-	p.plan.SteadyState, p.plan.ProbeRules = &spec, activities.ProbeRulesNow
+	p.plan.SteadyState, p.plan.ProbeRules = &spec, prepare.ProbeRulesNow
 	p.env.OnActivity(a.ReportSteadyState, anything(2)...).Return(func(_ context.Context, r status.SteadyStateReport) error {
 		p.written = append(p.written, r.Status)
 		if r.Change != status.SteadyStateAsked {
@@ -290,7 +291,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 	})
 	t.Run("the finalizer stays while it is not clean, and the verdict too", func(t *testing.T) {
 		p := guardedWorld(t)
-		p.cleans = []activities.CleanResult{{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}, {}}
+		p.cleans = []clean.Result{{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}, {}}
 		p.after(time.Minute, func() { p.report(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "clean", "finish")
@@ -472,7 +473,7 @@ func TestAfterDecidesInTime(t *testing.T) {
 	})
 	t.Run("only what is clean is asked, and once", func(t *testing.T) {
 		p := guardedWorld(t)
-		p.cleans = []activities.CleanResult{{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}, {}}
+		p.cleans = []clean.Result{{Remaining: 1, Left: []chaospod.LeftPod{failedPod}}, {}}
 		p.left = []int{1, 0}
 		p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "clean", "finish", "clean", "finish")

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/inject"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -29,7 +29,7 @@ func TestEmergencyStop(t *testing.T) {
 	})
 	t.Run("seen right before the first chaos pod: nothing is injected", func(t *testing.T) {
 		w := newWorld(t)
-		w.created = activities.CreateResult{Stopped: fire}
+		w.created = inject.CreateResult{Stopped: fire}
 		started := w.env.Now()
 		result := w.run(t)
 		if took := w.env.Now().Sub(started); result.Ending != fire || took > time.Minute {
@@ -58,7 +58,7 @@ func TestEmergencyStop(t *testing.T) {
 		w := newWorld(t)
 		w.selections = []targets.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}}
 		w.after(time.Minute, func() {
-			w.created = activities.CreateResult{Stopped: fire}
+			w.created = inject.CreateResult{Stopped: fire}
 			w.observe(contract.Observation{Hash: "1", Ended: 2})
 		})
 		if result := w.run(t); result.Ending != fire {

@@ -6,8 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/clean"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/flow"
@@ -21,7 +21,7 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 		if d.LeftChanged {
 			d.Rounds++ // the same events again would count as those of the last report
 			d.LeftChanged = false
-			d.notifyStuck(ctx)
+			d.notifier.stuckChanged(ctx)
 		}
 		d.publishPhase(ctx, v1beta1.PhaseStuck)
 		d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
@@ -48,15 +48,15 @@ func exhausted(pod chaospod.LeftPod) bool { return pod.Tries >= cleanerTries }
 
 // stuck is true when fresh cleaners failed on some chaos pod. Other failed chaos pods
 // that are cleaned beside it do not hide it.
-func (d *disruption) stuck() bool { return slices.ContainsFunc(d.Left, exhausted) }
+func (c *Cleaning) stuck() bool { return slices.ContainsFunc(c.Left, exhausted) }
 
 // nextTryDelay is how long to wait before the next automatic attempt.
-func (d *disruption) nextTryDelay() time.Duration {
-	if len(d.Left) == 0 {
+func (c *Cleaning) nextTryDelay() time.Duration {
+	if len(c.Left) == 0 {
 		return safetyPeriod
 	}
 	tries := cleanerTries
-	for _, pod := range d.Left {
+	for _, pod := range c.Left {
 		tries = min(tries, pod.Tries)
 	}
 	if tries >= cleanerTries {
@@ -69,29 +69,29 @@ func (d *disruption) nextTryDelay() time.Duration {
 var allTargets = []string{"*"}
 
 // allExhausted is true when cleaners have failed often enough on all that is left.
-func (d *disruption) allExhausted() bool {
-	return len(d.Left) > 0 && !slices.ContainsFunc(d.Left, func(pod chaospod.LeftPod) bool { return !exhausted(pod) })
+func (c *Cleaning) allExhausted() bool {
+	return len(c.Left) > 0 && !slices.ContainsFunc(c.Left, func(pod chaospod.LeftPod) bool { return !exhausted(pod) })
 }
 
 // retryAutomatically retries, at a low rate, all that is left, in case the nodes have
 // recovered. As long as cleaners still try some of it, only these are tried.
-func (d *disruption) retryAutomatically() {
-	if d.allExhausted() {
-		d.Retry = allTargets
+func (c *Cleaning) retryAutomatically() {
+	if c.allExhausted() {
+		c.Retry = allTargets
 	}
 }
 
 // nextRound is the input for a round of cleaning: cleaners for all but the chaos pods on
 // which they have failed often enough, and for the targets a person named.
-func (d *disruption) nextRound(onlyEnded bool) activities.CleanInput {
-	in := activities.CleanInput{
-		OnlyEnded: onlyEnded, Retry: d.Retry, Release: d.Release, ReleaseUntil: d.ReleaseUntil, Operated: d.operates(), Runs: d.Runs, Patience: cleaningPatience,
+func (s *State) nextRound(onlyEnded bool) clean.Input {
+	in := clean.Input{
+		OnlyEnded: onlyEnded, Retry: s.Retry, Release: s.Release, ReleaseUntil: s.ReleaseUntil, Operated: s.operates(), Runs: s.Runs, Patience: cleaningPatience,
 	}
-	if slices.Equal(d.Retry, allTargets) || d.allExhausted() {
+	if slices.Equal(s.Retry, allTargets) || s.allExhausted() {
 		return in
 	}
-	in.Retry = append(slices.Clone(allTargets), d.Retry...)
-	for _, pod := range d.Left {
+	in.Retry = append(slices.Clone(allTargets), s.Retry...)
+	for _, pod := range s.Left {
 		if exhausted(pod) {
 			in.Exhausted = append(in.Exhausted, pod.ID())
 		}
@@ -100,32 +100,32 @@ func (d *disruption) nextRound(onlyEnded bool) activities.CleanInput {
 }
 
 // cleanerRan is true when the last round ran a cleaner for the chaos pod.
-func (d *disruption) cleanerRan(pod chaospod.LeftPod) bool {
-	return slices.Contains(d.round.Retry, pod.Target) ||
-		slices.Contains(d.round.Retry, allTargets[0]) && !slices.Contains(d.round.Exhausted, pod.ID())
+func (r *rounds) cleanerRan(pod chaospod.LeftPod) bool {
+	return slices.Contains(r.last.Retry, pod.Target) ||
+		slices.Contains(r.last.Retry, allTargets[0]) && !slices.Contains(r.last.Exhausted, pod.ID())
 }
 
 // updateLeft keeps what a round of cleaning left, and counts for each chaos pod how often
 // cleaners have failed on it. A round without a cleaner for a chaos pod has no newer
 // report, so the last cleaner's text stays.
-func (d *disruption) updateLeft(left activities.CleanResult) {
+func (r *rounds) updateLeft(left clean.Result) {
 	before := map[string]chaospod.LeftPod{}
-	for _, pod := range d.Left {
+	for _, pod := range r.Left {
 		before[pod.Pod] = pod
 	}
 	for i := range left.Left {
 		pod := &left.Left[i]
 		old, known := before[pod.Pod]
 		pod.Tries = old.Tries
-		switch ran := d.cleanerRan(*pod); {
+		switch ran := r.cleanerRan(*pod); {
 		case ran && pod.Outcome == chaospod.Failed:
 			pod.Tries = min(old.Tries+1, cleanerTries)
 		case known && !ran:
 			pod.Why = old.Why
 		}
 	}
-	d.LeftChanged = d.LeftChanged || !slices.EqualFunc(left.Left, d.Left, sameReport)
-	d.Left, d.Remaining = left.Left, left.Remaining
+	r.LeftChanged = r.LeftChanged || !slices.EqualFunc(left.Left, r.Left, sameReport)
+	r.Left, r.Remaining = left.Left, left.Remaining
 }
 
 // sameReport is true when the report about a chaos pod is unchanged: another attempt
@@ -137,21 +137,21 @@ func sameReport(a, b chaospod.LeftPod) bool {
 
 // failed is true when an injector and its cleaner failed. Otherwise the chaos pods that
 // are left have not ended yet.
-func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome == chaospod.Failed }
+func (c *Cleaning) failed() bool { return len(c.Left) > 0 && c.Left[0].Outcome == chaospod.Failed }
 
 // reportLeft reports, once, which chaos pods failed to clean while the disruption lasts.
-func (d *disruption) reportLeft(ctx workflow.Context, left activities.CleanResult) {
+func (d *disruption) reportLeft(ctx workflow.Context, left clean.Result) {
 	left.Left = slices.DeleteFunc(left.Left, func(pod chaospod.LeftPod) bool { return pod.Outcome != chaospod.Failed })
 	left.Remaining = len(left.Left)
 	wasStuck, before := d.stuck(), d.Left
-	d.updateLeft(left)
+	d.rounds.updateLeft(left)
 	if d.stuck() == wasStuck && samePods(before, d.Left) {
 		return
 	}
 	d.publishPhase(ctx, d.Phase)
 	if d.stuck() || wasStuck {
 		d.Rounds++
-		d.notifyStuck(ctx)
+		d.notifier.stuckChanged(ctx)
 		d.report(ctx, d.stuckReport(d.idlePhase()))
 	}
 }

@@ -100,9 +100,9 @@ func interimOptions(ctx workflow.Context, summary string) workflow.Context {
 // creationOptions are for an activity that injects. Temporal tries it until the
 // disruption ends, and the workflow waits for it when it is cancelled, so that nothing is
 // injected after the cleaning has begun.
-func (d *disruption) creationOptions(ctx workflow.Context, summary string) workflow.Context {
+func (s *State) creationOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ScheduleToCloseTimeout: d.remaining(ctx),
+		ScheduleToCloseTimeout: s.remaining(ctx),
 		StartToCloseTimeout:    5 * time.Minute,
 		HeartbeatTimeout:       flow.Heartbeat,
 		RetryPolicy:            flow.Retries(),
@@ -114,9 +114,9 @@ func (d *disruption) creationOptions(ctx workflow.Context, summary string) workf
 // replacementOptions are for replacing pods, which takes as long as the pods take to end.
 // Another worker takes over within seconds. The workflow waits for the activity when it
 // is cancelled, so that no node is cordoned after the cleaning has begun.
-func (d *disruption) replacementOptions(ctx workflow.Context) workflow.Context {
+func (s *State) replacementOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ScheduleToCloseTimeout: d.remaining(ctx),
+		ScheduleToCloseTimeout: s.remaining(ctx),
 		HeartbeatTimeout:       flow.Heartbeat,
 		RetryPolicy:            flow.Retries(),
 		WaitForCancellation:    true,
@@ -126,9 +126,9 @@ func (d *disruption) replacementOptions(ctx workflow.Context) workflow.Context {
 
 // selectionOptions are for a few seconds' work that injects nothing but writes records:
 // the workflow waits for it too when it is cancelled.
-func (d *disruption) selectionOptions(ctx workflow.Context, summary string) workflow.Context {
+func (s *State) selectionOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ScheduleToCloseTimeout: d.remaining(ctx),
+		ScheduleToCloseTimeout: s.remaining(ctx),
 		StartToCloseTimeout:    time.Minute,
 		HeartbeatTimeout:       flow.Heartbeat,
 		RetryPolicy:            flow.Retries(),
@@ -141,9 +141,9 @@ func (d *disruption) selectionOptions(ctx workflow.Context, summary string) work
 // within seconds, and the workflow does not wait for it when it is cancelled. On the
 // queue of the workflow itself, Temporal hands it out with the answer to the task that
 // asks for it.
-func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow.Context {
+func (s *State) watchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: d.remaining(ctx),
+		StartToCloseTimeout: s.remaining(ctx),
 		HeartbeatTimeout:    flow.Heartbeat,
 		RetryPolicy:         flow.Retries(),
 		Summary:             summary,
@@ -152,10 +152,10 @@ func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow
 
 // effectOptions are for reading effects, again and again. The activity returns when the
 // next read is due, until all effects act.
-func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
+func (s *State) effectOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              contract.WatcherTaskQueue,
-		ScheduleToCloseTimeout: d.remaining(ctx),
+		ScheduleToCloseTimeout: s.remaining(ctx),
 		StartToCloseTimeout:    time.Minute,
 		HeartbeatTimeout:       flow.Heartbeat,
 		RetryPolicy:            flow.Retries(),
@@ -181,6 +181,6 @@ func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
 }
 
 // remaining is how long the disruption still lasts, plus a minute.
-func (d *disruption) remaining(ctx workflow.Context) time.Duration {
-	return max(d.Plan.ExpireAt.Sub(workflow.Now(ctx)), 0) + time.Minute
+func (s *State) remaining(ctx workflow.Context) time.Duration {
+	return max(s.Plan.ExpireAt.Sub(workflow.Now(ctx)), 0) + time.Minute
 }

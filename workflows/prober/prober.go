@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/prepare"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -25,7 +25,7 @@ var a *probing.Activities
 type Prober struct {
 	Spec   v1beta1.SteadyState
 	Course *steadystate.Course
-	// Rules are the activities.ProbeRulesNow of the time when the plan was made.
+	// Rules are the prepare.ProbeRulesNow of the time when the plan was made.
 	Rules int
 	// Input names the owner of the probes.
 	Input probing.Input
@@ -67,7 +67,7 @@ func (p *Prober) Ask(ctx workflow.Context) {
 				in.Idle = workflow.Now(ctx).Sub(lastAlive)
 			}
 			var result probing.Result
-			last := phase == v1beta1.ProbeDuring && p.Rules >= activities.ProbeRulesFinalAnswers
+			last := phase == v1beta1.ProbeDuring && p.Rules >= prepare.ProbeRulesFinalAnswers
 			p.finalDue = p.finalDue || last
 			future := workflow.ExecuteActivity(p.options(ctx, phase, last), a.AskProbes, in)
 			if phase == v1beta1.ProbeDuring {
@@ -121,7 +121,7 @@ func (p *Prober) options(ctx workflow.Context, phase v1beta1.ProbePhase, last bo
 // prober's clock may be ahead or behind. A prober that never reported adds no later time
 // than is known.
 func (p *Prober) beatAt(session int, theirs, lastAlive time.Time) time.Time {
-	if p.Rules < activities.ProbeRulesOneClock {
+	if p.Rules < prepare.ProbeRulesOneClock {
 		return theirs
 	}
 	if p.clock.session != session {

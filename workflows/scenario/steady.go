@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/prepare"
 	probing "github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/flow"
@@ -31,7 +31,7 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 		return nil
 	}
 	s.prober = &prober.Prober{
-		Spec: *s.plan.SteadyState, Course: &steadystate.Course{}, Rules: activities.ProbeRulesOneClock,
+		Spec: *s.plan.SteadyState, Course: &steadystate.Course{}, Rules: prepare.ProbeRulesOneClock,
 		Input: probing.Input{Scenario: &s.ref},
 		Lasts: func(workflow.Context) time.Duration { return longestScenario }, Changed: s.steadyStateChanged,
 	}

@@ -1,4 +1,4 @@
-package activities
+package clean
 
 import (
 	"cmp"
@@ -70,7 +70,7 @@ func (c *cleaning) finalizeClean(ctx context.Context, pod *corev1.Pod) (*chaospo
 	}
 	c.noteNeverInjected(pod)
 	c.noteEffect(pod)
-	gone, err := c.a.finalize(ctx, pod)
+	gone, err := Finalize(ctx, c.a, pod)
 	if err != nil || gone {
 		return nil, err
 	}
@@ -178,10 +178,10 @@ func (c *cleaning) deleteTogether(ctx context.Context, pods []corev1.Pod) bool {
 	return c.a.Kube.CoreV1().Pods(c.a.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all) == nil
 }
 
-// finalize removes Squall's finalizer from the pod as it was judged, and deletes the pod if
+// Finalize removes Squall's finalizer from the pod as it was judged, and deletes the pod if
 // it is not being deleted yet. gone is false when the pod changed since, so that it must be
 // judged again. gone is also false while the kubelet still has to remove the pod.
-func (a *Activities) finalize(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
+func Finalize(ctx context.Context, a *Activities, pod *corev1.Pod) (gone bool, err error) {
 	held := slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer)
 	if !held && pod.DeletionTimestamp != nil {
 		return false, nil

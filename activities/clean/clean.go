@@ -1,4 +1,7 @@
-package activities
+// Package clean removes a Disruption's chaos pods and cordons: the activity CleanChaosPods.
+// It promises that a finalizer goes only after a proof that its injector left nothing, or
+// after a person's release.
+package clean
 
 import (
 	"cmp"
@@ -22,8 +25,16 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// CleanInput selects the chaos pods that CleanChaosPods removes.
-type CleanInput struct {
+// Activities has the activity CleanChaosPods.
+type Activities struct {
+	*cluster.Cluster
+	// StartPatience is how long the finalizer stays on a chaos pod that was Pending when it
+	// was deleted. 0 means 5 s.
+	StartPatience time.Duration
+}
+
+// Input selects the chaos pods that CleanChaosPods removes.
+type Input struct {
 	Shard chaospod.Shard `json:"shard"`
 	// OnlyEnded leaves alone the chaos pods that disrupt a live target. It removes those
 	// that ended, that are being deleted, or whose target is lost.
@@ -54,8 +65,8 @@ type CleanInput struct {
 	Patience time.Duration `json:"patience"`
 }
 
-// CleanResult has the chaos pods that CleanChaosPods left.
-type CleanResult struct {
+// Result has the chaos pods that CleanChaosPods left.
+type Result struct {
 	// Remaining counts the chaos pods that are to be removed and are not gone.
 	Remaining int `json:"remaining"`
 	// Left describes them, failed ones first; at most 50.
@@ -82,7 +93,7 @@ const maxLeft = 50
 // the worker carries out it removes the cordons instead, and only at the disruption's end.
 //
 // While the API server does not answer it fails with the type ErrorUnreachable.
-func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanResult, error) {
+func (a *Activities) CleanChaosPods(ctx context.Context, in Input) (Result, error) {
 	result, err := a.cleanChaosPods(ctx, in)
 	if kube.Unreachable(err) {
 		metric.CleaningUnreachable.Add(ctx, 1, "")
@@ -91,14 +102,14 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 	return result, err
 }
 
-func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanResult, error) {
+func (a *Activities) cleanChaosPods(ctx context.Context, in Input) (Result, error) {
 	c, err := a.newCleaning(ctx, in)
 	if err != nil {
-		return CleanResult{}, err
+		return Result{}, err
 	}
 	if in.OnlyEnded && c.d != nil && c.d.Spec.Kinds().By() == v1beta1.ByWorker {
 		// such a disruption is meant to remove its targets, so a missing one is no loss
-		return CleanResult{}, nil
+		return Result{}, nil
 	}
 	changes, stop := a.ChaosPods.Changes(in.Shard.Disruption)
 	defer stop()
@@ -110,7 +121,7 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 	for {
 		left, err := c.round(ctx)
 		if err != nil {
-			return CleanResult{}, err
+			return Result{}, err
 		}
 		for began, next := time.Now(), false; !next; {
 			if c.over || !slices.ContainsFunc(left, waits) {
@@ -118,21 +129,21 @@ func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 			}
 			select {
 			case <-ctx.Done():
-				return CleanResult{}, ctx.Err()
+				return Result{}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
-				return CleanResult{}, cluster.ErrWorkerStops
+				return Result{}, cluster.ErrWorkerStops
 			case <-deadline.C:
 				next, c.over = true, true
 			case <-relist.C:
 				next = true
 			case <-changes:
 				if err := gather(ctx, changes, c.allEnded); err != nil {
-					return CleanResult{}, err
+					return Result{}, err
 				}
 				if left, err = c.finalizeSeen(ctx, left); err != nil {
-					return CleanResult{}, err
+					return Result{}, err
 				}
-				next = slices.ContainsFunc(left, waits) && c.needsRound(time.Since(began))
+				next = slices.ContainsFunc(left, waits) && c.needsRound(c.seen(), time.Since(began))
 			}
 		}
 	}
@@ -147,8 +158,8 @@ const (
 	relistGap = 5 * time.Second
 )
 
-// needsRound is true if, by the watch alone, another round would do enough to be worth its
-// list:
+// needsRound is true if, by the pods that the watch has, another round would do enough to be
+// worth its list:
 //
 //   - no chaos pod is left, or
 //   - all that are left have ended, and Squall's finalizer holds some of them, or
@@ -156,9 +167,9 @@ const (
 //
 // needsRound leaves out the pods that finalizeSeen handles. A pod that the last round deleted
 // counts as running until the watch has seen its end.
-func (c *cleaning) needsRound(since time.Duration) bool {
+func (c *cleaning) needsRound(pods []*corev1.Pod, since time.Duration) bool {
 	present, running, held := 0, 0, 0
-	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
+	for _, pod := range pods {
 		if c.in.OnlyEnded && notEnding(pod) {
 			// the disruption continues on its target
 			continue
@@ -179,7 +190,7 @@ func (c *cleaning) needsRound(since time.Duration) bool {
 // cleaning is the state of one CleanChaosPods.
 type cleaning struct {
 	a  *Activities
-	in CleanInput
+	in Input
 	// d is nil when its record is gone: then only labels are known.
 	d *v1beta1.Disruption
 	// lost has the targets that are gone, replaced or no longer running.
@@ -217,7 +228,7 @@ type cleaning struct {
 	effects []chaospod.EffectAtEnd
 }
 
-func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
+func (a *Activities) newCleaning(ctx context.Context, in Input) (*cleaning, error) {
 	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, unwanted: map[types.UID]string{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, cleanerFailures: map[types.UID]string{}, rejections: map[types.UID]rejection{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
 	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
@@ -355,11 +366,11 @@ func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.
 
 // result describes the chaos pods that are left. While the disruption continues, it also
 // records which targets are no longer disrupted.
-func (c *cleaning) result(ctx context.Context, left []chaospod.LeftPod) (CleanResult, error) {
+func (c *cleaning) result(ctx context.Context, left []chaospod.LeftPod) (Result, error) {
 	slices.SortFunc(left, func(a, b chaospod.LeftPod) int {
 		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))
 	})
-	cleaned := CleanResult{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unverified)), Effects: c.effects}
+	cleaned := Result{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unverified)), Effects: c.effects}
 	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == chaospod.AllShards {
 		return cleaned, nil
 	}

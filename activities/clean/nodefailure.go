@@ -1,8 +1,7 @@
-package activities
+package clean
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,29 +12,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
-
-// withOwnKernel leaves out the chaos pods that would end more nodes than their target's:
-// their node shares its kernel with another node. why is about the first of them.
-func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) (kept []*corev1.Pod, why string, err error) {
-	if d.Spec.NodeFailure == nil {
-		return pods, "", nil
-	}
-	kernels, err := kube.ReadKernels(ctx, a.Kube)
-	if err != nil {
-		return nil, "", fmt.Errorf("list nodes to see which share a kernel: %w", err)
-	}
-	shared := kernels.Shared()
-	for _, pod := range pods {
-		other, found := shared[pod.Spec.NodeName]
-		switch {
-		case !found:
-			kept = append(kept, pod)
-		case why == "":
-			why = kube.SharedKernel(pod.Spec.NodeName, other)
-		}
-	}
-	return kept, why, nil
-}
 
 // settleNodeFailure removes a chaos pod of a node failure that left no exit message: it
 // ended with its node, and the node's end also undid everything that it did. settled is

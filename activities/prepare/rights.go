@@ -1,4 +1,4 @@
-package activities
+package prepare
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/deploy"
@@ -38,7 +39,7 @@ func (a *Activities) missingRights(ctx context.Context, d *v1beta1.Disruption) (
 func (a *Activities) missing(ctx context.Context, d *v1beta1.Disruption, rights []deploy.Right, what, component string) (string, error) {
 	var missing []string
 	for _, right := range deploy.Narrowed(rights, d) {
-		allowed, err := a.may(ctx, right)
+		allowed, err := Allowed(ctx, a.Kube, right)
 		if err != nil {
 			return "", err
 		}
@@ -53,9 +54,9 @@ func (a *Activities) missing(ctx context.Context, d *v1beta1.Disruption, rights 
 		strings.Join(missing, ", nor "), what, component), nil
 }
 
-// may asks the cluster about one right of the worker.
-func (a *Activities) may(ctx context.Context, r deploy.Right) (bool, error) {
-	review, err := a.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+// Allowed asks the cluster about one right of the worker.
+func Allowed(ctx context.Context, kube kubernetes.Interface, r deploy.Right) (bool, error) {
+	review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource,
 		}},

@@ -1,4 +1,4 @@
-package activities
+package clean
 
 import (
 	"context"
@@ -56,6 +56,11 @@ func (c *cleaning) allEnded() bool {
 	return n > 0 && n <= fewWaiting && len(c.endedClean()) == n
 }
 
+// seen are the chaos pods that the watch has.
+func (c *cleaning) seen() []*corev1.Pod {
+	return c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number)
+}
+
 // endedClean are the chaos pods of c.waiting that have ended clean meanwhile, by the watch.
 // Their kubelet is finished with them: before that, it would write between the worker's
 // read and its write.
@@ -63,7 +68,7 @@ func (c *cleaning) endedClean() (ended []*corev1.Pod) {
 	if len(c.waiting) == 0 {
 		return nil
 	}
-	for _, seen := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
+	for _, seen := range c.seen() {
 		listed, waited := c.waiting[seen.UID]
 		if !waited || !chaospod.Dropped(seen) {
 			continue

@@ -1,4 +1,6 @@
-package activities
+// Package report shows the workflow's decisions to users: the activities ReportPhase and
+// WarnSpecChanged. It promises that another attempt records no event twice.
+package report
 
 import (
 	"context"
@@ -13,6 +15,9 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
+
+// Activities has the activities ReportPhase and WarnSpecChanged.
+type Activities struct{ *cluster.Cluster }
 
 // ReportPhase writes a phase and its details into status, and records events.
 func (a *Activities) ReportPhase(ctx context.Context, r status.Report) error {

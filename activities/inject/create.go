@@ -1,4 +1,7 @@
-package activities
+// Package inject injects into chosen targets and watches the injection: the activities
+// CreateChaosPods, AwaitInjection, AwaitEffects and FollowServices. It promises that nothing
+// is injected once a stop is known, and that another attempt injects into no target twice.
+package inject
 
 import (
 	"cmp"
@@ -18,8 +21,12 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/kube/podops"
 )
+
+// Activities has the activities of an injection.
+type Activities struct{ *cluster.Cluster }
 
 // CreateInput selects the targets that get chaos pods.
 type CreateInput struct {
@@ -224,4 +231,27 @@ func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []tar
 		may = append(may, target)
 	}
 	return may, nil
+}
+
+// withOwnKernel leaves out the chaos pods that would end more nodes than their target's:
+// their node shares its kernel with another node. why is about the first of them.
+func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) (kept []*corev1.Pod, why string, err error) {
+	if d.Spec.NodeFailure == nil {
+		return pods, "", nil
+	}
+	kernels, err := kube.ReadKernels(ctx, a.Kube)
+	if err != nil {
+		return nil, "", fmt.Errorf("list nodes to see which share a kernel: %w", err)
+	}
+	shared := kernels.Shared()
+	for _, pod := range pods {
+		other, found := shared[pod.Spec.NodeName]
+		switch {
+		case !found:
+			kept = append(kept, pod)
+		case why == "":
+			why = kube.SharedKernel(pod.Spec.NodeName, other)
+		}
+	}
+	return kept, why, nil
 }

@@ -1,4 +1,6 @@
-package activities
+// Package choose chooses the targets of a Disruption: the activity SelectTargets. It
+// promises that no two disruptions claim one target, and that no target is beyond a budget.
+package choose
 
 import (
 	"context"
@@ -10,13 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/activities/permission"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// SelectInput selects how SelectTargets chooses.
-type SelectInput struct {
+// Activities has the activity SelectTargets.
+type Activities struct {
+	*cluster.Cluster
+	Rules *permission.Rules
+	// NodeShare is the highest percentage of a node's pods that may be chaos pods. 0 means
+	// no limit.
+	NodeShare int
+}
+
+// Input selects how SelectTargets chooses.
+type Input struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
 	// Known is the number of shards that the workflow knows.
 	Known int `json:"known"`
@@ -39,14 +51,14 @@ type SelectInput struct {
 // chooses at random among the targets that are healthy, free, not used by another operation
 // and not disrupted before. It keeps to the budgets that the spec respects. Another call
 // adds what is missing.
-func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (targets.Selection, error) {
+func (a *Activities) SelectTargets(ctx context.Context, in Input) (targets.Selection, error) {
 	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
 		return targets.Selection{}, err
 	}
-	selection, shards, err := a.choose(ctx, d, in, watchedPolicies)
-	if short := selection.Selected < selection.Desired; err == nil && short && len(selection.DeniedBy) > 0 && a.Policies != nil {
-		selection, shards, err = a.choose(ctx, d, in, newestPolicies) // adds what is missing
+	selection, shards, err := a.choose(ctx, d, in, permission.WatchedPolicies)
+	if short := selection.Selected < selection.Desired; err == nil && short && len(selection.DeniedBy) > 0 && a.Rules.Policies != nil {
+		selection, shards, err = a.choose(ctx, d, in, permission.NewestPolicies) // adds what is missing
 	}
 	if err != nil {
 		return targets.Selection{}, err
@@ -63,7 +75,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (targets
 
 // choose chooses and claims targets under policies from a source. It returns the
 // disruption's records.
-func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in SelectInput, from policySource) (targets.Selection, []targets.Shard, error) {
+func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in Input, from permission.Source) (targets.Selection, []targets.Shard, error) {
 	healthy, err := a.Targets.Healthy(ctx, d)
 	if err != nil {
 		return targets.Selection{}, nil, err
@@ -97,7 +109,7 @@ func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in Selec
 	selection.NoteNodes(healthy, nodes, claims, time.Now())
 	selection.NoteFailed(d.Spec, healthy, shards, time.Now())
 	selection.NoteLost(d.Spec, shards, time.Now())
-	selection.Caught = a.SafeMode.warning(d, healthy)
+	selection.Caught = a.Rules.SafeMode.Warning(d, healthy)
 	selection.NoteAdded(in.choice(), shards)
 	if control == nil && d.Spec.SteadyState.Compares() && selection.Selected > 0 {
 		if control, err = a.Targets.ChooseControl(ctx, d, healthy, claims); err != nil {
@@ -113,7 +125,7 @@ func (a *Activities) choose(ctx context.Context, d *v1beta1.Disruption, in Selec
 	return selection, shards, nil
 }
 
-func (in SelectInput) choice() targets.Choice {
+func (in Input) choice() targets.Choice {
 	return targets.Choice{Known: in.Known, Run: in.Run, Fill: in.Fill, Closed: in.Closed}
 }
 
@@ -147,16 +159,16 @@ func (a *Activities) nodeBudgets(ctx context.Context, d *v1beta1.Disruption, hea
 // bounds are the limits of PodDisruptionBudgets, rules and nodes. It marks the candidates
 // that a rule denies; all of them if safe mode is enforced and the disruption selects too
 // many.
-func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate, from policySource) (budgets, limits, nodes targets.Budgets, err error) {
+func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate, from permission.Source) (budgets, limits, nodes targets.Budgets, err error) {
 	if budgets, err = a.Targets.Budgets(ctx, d); err != nil {
 		return nil, nil, nil, err
 	}
-	rules, err := a.rules(ctx, d, from)
+	rules, err := a.Rules.Of(ctx, d, from)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	nodes, err = a.nodeBudgets(ctx, d, healthy)
-	return budgets, targets.Deny(append(rules, a.SafeMode.limits(d, healthy)...), healthy), nodes, err
+	return budgets, targets.Deny(append(rules, a.Rules.SafeMode.Limits(d, healthy)...), healthy), nodes, err
 }
 
 // endWaiting gives up targets that wait for their injection and are gone, ending, used by
@@ -222,7 +234,7 @@ func lostKey(d *v1beta1.Disruption, s targets.Selection) string {
 }
 
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s targets.Selection) {
-	a.recordDenial(ctx, d, s.Denied, s.DeniedBy)
+	permission.RecordDenial(ctx, a.Cluster, d, s.Denied, s.DeniedBy)
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Lost != "":

@@ -1,4 +1,6 @@
-package activities
+// Package prepare begins a Disruption: the activity Prepare. It promises that the spec of
+// the first run stays the Disruption's spec, and that a rejection has a reason.
+package prepare
 
 import (
 	"cmp"
@@ -9,14 +11,25 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/activities/permission"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
+
+// Activities has the activity Prepare.
+type Activities struct {
+	*cluster.Cluster
+	Rules *permission.Rules
+	// Clouds knows the address ranges of cloud providers' services.
+	Clouds *cloud.Clouds
+	// Notify has the receivers of notifications. The zero value has none.
+	Notify notify.Settings
+}
 
 // Plan is what the workflow needs to know of a disruption to carry it out.
 type Plan struct {
@@ -162,67 +175,19 @@ func (a *Activities) prepare(ctx context.Context, ref v1beta1.DisruptionRef) (Pl
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, cluster.Carrier(ctx)))
 }
 
-// policySource is where the policies of a judgement come from.
-type policySource bool
-
-const (
-	// watchedPolicies cost no call. The watch may be behind that of the controller, which
-	// signals a change once.
-	watchedPolicies policySource = false
-	// newestPolicies cost a call. They confirm a denial: by a rule that the watch has and
-	// that is gone, a disruption would wait until the next check, hours later.
-	newestPolicies policySource = true
-)
-
-// policyRules are the rules of policies that concern the disruption.
-func (a *Activities) policyRules(ctx context.Context, d *v1beta1.Disruption, from policySource) ([]policy.Rule, error) {
-	if a.Policies == nil {
-		return nil, nil
-	}
-	all := a.Policies.Policies()
-	if from == newestPolicies {
-		var err error
-		if all, err = a.Policies.Live(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return policy.Rules(all, d, time.Now()), nil
-}
-
-// rules are the rules that apply to the disruption: those of policies, of safe mode where
-// it is enforced, and of a namespace without the opt-in label where it is required.
-func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption, from policySource) ([]policy.Rule, error) {
-	rules, err := a.policyRules(ctx, d, from)
-	if err != nil {
-		return nil, err
-	}
-	rules = append(a.SafeMode.rules(d), rules...)
-	if !a.OptIn {
-		return rules, nil
-	}
-	namespace, err := a.Kube.CoreV1().Namespaces().Get(ctx, d.Namespace, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read whether namespace %s agrees to disruptions: %w", d.Namespace, err)
-	}
-	if err != nil || namespace.Labels[v1beta1.LabelDisruptions] != v1beta1.DisruptionsAllowed {
-		rules = append([]policy.Rule{policy.NotOptedIn(d.Namespace)}, rules...)
-	}
-	return rules, nil
-}
-
 // lacking checks that the cluster has what the disruption needs, and that policies allow
 // it. reason and why describe what is missing, both empty if nothing is. driver is the name
 // of the driver that grants pods, empty if the cluster has none.
 func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver, reason, why string, err error) {
-	rules, err := a.rules(ctx, d, watchedPolicies)
+	rules, err := a.Rules.Of(ctx, d, permission.WatchedPolicies)
 	if err == nil && policy.Refusing(rules) != nil {
-		rules, err = a.rules(ctx, d, newestPolicies)
+		rules, err = a.Rules.Of(ctx, d, permission.NewestPolicies)
 	}
 	if err != nil {
 		return "", "", "", err
 	}
 	if rule := policy.Refusing(rules); rule != nil {
-		a.recordDenial(ctx, d, rule.Refusal(), []policy.Rule{*rule})
+		permission.RecordDenial(ctx, a.Cluster, d, rule.Refusal(), []policy.Rule{*rule})
 		return "", v1beta1.ReasonDenied, rule.Refusal(), nil
 	}
 	if why, err = a.missingRights(ctx, d); err != nil || why != "" {
@@ -273,6 +238,15 @@ func (a *Activities) problems(d *v1beta1.Disruption) string {
 		return problems.ToAggregate().Error()
 	}
 	return ""
+}
+
+// refuse is the plan of a disruption under an emergency stop. It rejects a disruption that
+// never began. After a start, only cleaning is left.
+func (a *Activities) refuse(ctx context.Context, d *v1beta1.Disruption, why string) (Plan, error) {
+	if d.Status.StartTime == nil {
+		return a.refuseFor(ctx, d, v1beta1.ReasonEmergencyStop, why)
+	}
+	return Plan{CleanOnly: why}, nil
 }
 
 // refuseFor is the plan of a disruption with problems. A disruption without a record is

@@ -1,4 +1,4 @@
-package activities
+package clean
 
 import (
 	"testing"
@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/cluster"
 )
 
 // rule 42: the finalizer stays on a chaos pod for 5 s after its deletion as Pending. The
@@ -16,7 +18,7 @@ func TestAPendingChaosPodIsHeldFiveSeconds(t *testing.T) {
 		grace := int64(60)
 		end := metav1.NewTime(time.Now().Add(time.Minute))
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &end, DeletionGracePeriodSeconds: &grace}}
-		a := &Activities{}
+		a := &Activities{Cluster: &cluster.Cluster{}}
 		time.Sleep(5 * time.Second)
 		if !a.mayStart(pod) {
 			t.Error("mayStart() = false 5 s after the deletion")

@@ -1,4 +1,4 @@
-package activities
+package permission
 
 import (
 	"context"
@@ -34,9 +34,9 @@ func (s *SafeMode) Sync(ctx context.Context) error {
 	return s.Census.Sync(ctx)
 }
 
-// rules deny a disruption that safe mode catches by its spec alone, where safe mode is
+// Rules deny a disruption that safe mode catches by its spec alone, where safe mode is
 // enforced. Admission checks this too, but not for older objects.
-func (s *SafeMode) rules(d *v1beta1.Disruption) (rules []policy.Rule) {
+func (s *SafeMode) Rules(d *v1beta1.Disruption) (rules []policy.Rule) {
 	if s == nil || !s.Enforced {
 		return nil
 	}
@@ -46,9 +46,9 @@ func (s *SafeMode) rules(d *v1beta1.Disruption) (rules []policy.Rule) {
 	return rules
 }
 
-// limits deny every target of a disruption that selects too large a share of the pods or
+// Limits deny every target of a disruption that selects too large a share of the pods or
 // nodes, where safe mode is enforced.
-func (s *SafeMode) limits(d *v1beta1.Disruption, healthy []targets.Candidate) []policy.Rule {
+func (s *SafeMode) Limits(d *v1beta1.Disruption, healthy []targets.Candidate) []policy.Rule {
 	if s == nil || !s.Enforced {
 		return nil
 	}
@@ -58,8 +58,8 @@ func (s *SafeMode) limits(d *v1beta1.Disruption, healthy []targets.Candidate) []
 	return nil
 }
 
-// warning is the reason of limits where safe mode is not enforced; empty if there is none.
-func (s *SafeMode) warning(d *v1beta1.Disruption, healthy []targets.Candidate) string {
+// Warning is the reason of Limits where safe mode is not enforced; empty if there is none.
+func (s *SafeMode) Warning(d *v1beta1.Disruption, healthy []targets.Candidate) string {
 	if s == nil || s.Enforced {
 		return ""
 	}

@@ -1,4 +1,6 @@
-package activities
+// Package finish ends a Disruption: the activities Finish and WasInjected. It promises that
+// the records and the finalizer stay until no chaos pod, cordon or operation is left.
+package finish
 
 import (
 	"context"
@@ -13,12 +15,16 @@ import (
 
 	"github.com/squall-chaos/squall/activities/cluster"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/kube/podops"
 )
+
+// Activities has the activities Finish and WasInjected.
+type Activities struct{ *cluster.Cluster }
 
 // Finish writes the last status, deletes the records and removes the Disruption's
 // finalizer, in this order. It does so only once no chaos pod, cordon or operation is left
@@ -133,4 +139,21 @@ func (a *Activities) warnNotInService(ctx context.Context, e status.FinishInput)
 	if len(e.NotInService) > 0 {
 		cluster.Events(a.Kube).Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that are not in service after the operation: "+strings.Join(e.NotInService, "; "), "")
 	}
+}
+
+// cordonsLeft counts the nodes that the disruption has left cordoned. It ignores cordons
+// that a person force-released.
+func (a *Activities) cordonsLeft(ctx context.Context, e status.FinishInput) (int, error) {
+	if e.Rejected || e.ReleasedPods > 0 {
+		return 0, nil
+	}
+	d, err := a.Targets.LoadSpec(ctx, e.Disruption)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	if !replacement.MayCordon(d) {
+		return 0, nil
+	}
+	nodes, err := replacement.Cordons{Kube: a.Kube}.Of(ctx, e.Disruption.UID)
+	return len(nodes), err
 }
