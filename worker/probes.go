@@ -66,7 +66,7 @@ func (c Config) counters() []metric.Counter {
 // taskQueues are the task queues of these settings.
 func (c Config) taskQueues(acts *activities.Activities, temporal client.Client, cluster types.UID) (queues []taskQueue) {
 	if c.TaskQueues != queuesProbes {
-		queues = disruptionQueues(acts, newSweep(acts, temporal, cluster), newRuns(acts, temporal), cluster)
+		queues = disruptionQueues(acts, temporal, cluster)
 	}
 	if c.TaskQueues != queuesDisruptions {
 		queues = append(queues, probeQueue(acts, cluster))

@@ -50,7 +50,7 @@ const (
 // injection is on the workflows' queue: Temporal can return it together with the answer to
 // a workflow task of the same queue. It takes no slot from a cleaning. Notifications wait
 // for other servers, so they have a queue of their own.
-func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, runs *crons.Activities, cluster types.UID) []taskQueue {
+func disruptionQueues(acts *activities.Activities, temporal client.Client, cluster types.UID) []taskQueue {
 	own := &belongings{cluster: cluster}
 	return []taskQueue{
 		notifications(acts, own),
@@ -66,9 +66,9 @@ func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, ru
 			register: func(r worker.Registry) {
 				workflows.Register(r)
 				r.RegisterActivity(acts)
-				r.RegisterActivity(sweep)
-				r.RegisterActivity(runs)
-				r.RegisterActivity(newScenarios(acts))
+				r.RegisterActivity(newSweep(acts, temporal, cluster))
+				r.RegisterActivity(newRuns(acts, temporal))
+				r.RegisterActivity(newScenarios(acts, temporal))
 			},
 		},
 		{
@@ -128,8 +128,8 @@ func newRuns(acts *activities.Activities, temporal client.Client) *crons.Activit
 }
 
 // newScenarios are the activities of scenarios.
-func newScenarios(acts *activities.Activities) *scenarios.Activities {
-	return &scenarios.Activities{Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Targets: acts.Targets, Events: cluster.Events(acts.Kube), Notify: acts.Notify}
+func newScenarios(acts *activities.Activities, temporal client.Client) *scenarios.Activities {
+	return &scenarios.Activities{Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Targets: acts.Targets, Events: cluster.Events(acts.Kube), Temporal: temporal, Notify: acts.Notify}
 }
 
 // reached are the clients of the cluster, and the stores of Squall's objects.

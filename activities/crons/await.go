@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -102,7 +101,7 @@ func (a *Activities) goesOn(why string) error {
 
 // endOf describes the end of a disruption that is over.
 func endOf(d *v1beta1.Disruption) Ended {
-	ended := Ended{Ending: cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)), "deleted")}
+	ended := Ended{Ending: d.EndingOfRun()}
 	if d.Status.SteadyState != nil {
 		ended.Verdict = d.Status.SteadyState.Verdict
 	}
@@ -118,7 +117,8 @@ func endedAt(d *v1beta1.Disruption) time.Time {
 }
 
 // result is the end of a disruption that no longer exists, as its workflow reports it.
-// over is false while the workflow still cleans up.
+// Without a workflow the run never began: the controller removed the finalizer. over is
+// false while the workflow still cleans up.
 func (a *Activities) result(ctx context.Context, in AwaitInput) (ended Ended, over bool, err error) {
 	call, cancel := context.WithTimeout(ctx, resultPatience)
 	defer cancel()
@@ -130,8 +130,10 @@ func (a *Activities) result(ctx context.Context, in AwaitInput) (ended Ended, ov
 	switch {
 	case late, errors.Is(err, context.DeadlineExceeded), err != nil && call.Err() != nil:
 		return Ended{}, false, nil
-	case none, failed:
-		return Ended{Ending: "deleted"}, true, nil
+	case none:
+		return Ended{Ending: v1beta1.EndingNeverBegan}, true, nil
+	case failed:
+		return Ended{Ending: v1beta1.EndingDeleted}, true, nil
 	case err != nil:
 		return ended, false, fmt.Errorf("read the result of workflow %s: %w", contract.WorkflowID(ref), err)
 	}

@@ -285,8 +285,11 @@ func TestARunIsBegunOnce(t *testing.T) {
 	if again := c.begin(ref, at.Add(2*time.Second)); again != next || c.run(ref) != nil {
 		t.Errorf("begun = %+v, want %+v and nothing new", again, next)
 	}
-	if ended, over := c.await(ref, next.UID); !over || ended.Ending != "deleted" {
-		t.Errorf("ended = %+v, %t, want deleted", ended, over)
+	if ended, over := c.await(ref, next.UID); !over || ended.Ending != v1beta1.EndingNeverBegan {
+		t.Errorf("ended = %+v, %t, want %s: it has no workflow", ended, over, v1beta1.EndingNeverBegan)
+	}
+	if history := c.see(ref).Status.History; history[1].Ending != v1beta1.EndingNeverBegan {
+		t.Errorf("history = %+v, want that the last run never began", history)
 	}
 }
 

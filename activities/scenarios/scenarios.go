@@ -4,13 +4,15 @@
 package scenarios
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +51,11 @@ type Events interface {
 	Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string)
 }
 
+// Orchestrator is the part of a Temporal client that shows whether a workflow began.
+type Orchestrator interface {
+	DescribeWorkflowExecution(ctx context.Context, id, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+}
+
 // Activities has the clients for the activities of a DisruptionScenario. Its methods
 // are registered with a Temporal worker under their own names.
 type Activities struct {
@@ -58,6 +65,8 @@ type Activities struct {
 	// Targets counts the targets of a step when it begins. nil counts nothing.
 	Targets Targets
 	Events  Events
+	// Temporal has the workflows of disruptions.
+	Temporal Orchestrator
 	// Notify defines the recipients of notifications.
 	Notify notify.Settings
 }
@@ -237,13 +246,30 @@ func (a *Activities) SeeRuns(ctx context.Context, in RunsInput) ([]v1beta1.Scena
 		case err != nil:
 			return nil, err
 		case d == nil || d.UID != run.UID:
-			run.Ending, run.Verdict = v1beta1.EndingDeleted, v1beta1.VerdictAborted
+			if run.Ending, err = a.endingOfGone(ctx, in.Scenario, *run); err != nil {
+				return nil, err
+			}
+			run.Verdict = v1beta1.VerdictAborted
 		case d.Settled():
-			run.Ending = cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)), v1beta1.EndingDeleted)
+			run.Ending = d.EndingOfRun()
 			run.Verdict = verdictOf(d)
 		}
 	}
 	return in.Runs, nil
+}
+
+// endingOfGone is why a disruption ended that no longer exists: it was deleted. Without a
+// workflow the run never began.
+func (a *Activities) endingOfGone(ctx context.Context, ref contract.ScenarioRef, run v1beta1.ScenarioRun) (string, error) {
+	id := contract.WorkflowID(v1beta1.DisruptionRef{Namespace: ref.Namespace, Name: run.Name, UID: run.UID})
+	_, err := a.Temporal.DescribeWorkflowExecution(ctx, id, "")
+	if _, none := errors.AsType[*serviceerror.NotFound](err); none {
+		return v1beta1.EndingNeverBegan, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read workflow %s: %w", id, err)
+	}
+	return v1beta1.EndingDeleted, nil
 }
 
 // verdictOf is the verdict of the probes. Without probes, a disruption that lasted to

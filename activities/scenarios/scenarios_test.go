@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,9 +127,9 @@ func TestAStepWithoutEnoughTargetsDoesNotBegin(t *testing.T) {
 // rule C10: an attempt whose answer was lost creates nothing twice. A disruption in
 // status that was deleted since is not created again.
 func TestAStepBeginsOnce(t *testing.T) {
-	c := begin(t, 2)
+	c := begin(t, 3)
 	first, again := c.begun(), c.begun()
-	if len(first.Runs) != 2 || first.Stopped != "" || first.Runs[0] != again.Runs[0] || first.Runs[1] != again.Runs[1] || len(c.names()) != 2 {
+	if len(first.Runs) != 3 || first.Stopped != "" || !slices.Equal(first.Runs, again.Runs) || len(c.names()) != 3 {
 		t.Fatalf("begun %+v, then %+v; there are %v", first, again, c.names())
 	}
 	runs, err := c.SeeRuns(t.Context(), RunsInput{Scenario: c.ref, Runs: first.Runs})
@@ -142,10 +144,13 @@ func TestAStepBeginsOnce(t *testing.T) {
 	d.Status.SteadyState = &v1beta1.SteadyStateStatus{Verdict: v1beta1.VerdictFailed}
 	c.must(c.Client.Put().Namespace(d.Namespace).Resource(disruptions).Name(d.Name).SubResource("status").Body(d).Do(t.Context()).Error())
 	c.finalize(d)
-	other, err := c.disruption(t.Context(), c.ref, runs[1].Name)
-	c.must(err)
 	c.must(c.EndRuns(t.Context(), RunsInput{Scenario: c.ref, Runs: runs}))
-	c.finalize(other)
+	for _, run := range runs[1:] {
+		other, err := c.disruption(t.Context(), c.ref, run.Name)
+		c.must(err)
+		c.finalize(other)
+	}
+	c.Temporal = without{contract.WorkflowID(v1beta1.DisruptionRef{Namespace: c.ref.Namespace, Name: runs[2].Name, UID: runs[2].UID})}
 	if left := c.names(); len(left) != 1 || left[0] != "disruption-scenario-gameday-1-1" {
 		t.Errorf("left are %v, want the one that was over", left)
 	}
@@ -154,9 +159,22 @@ func TestAStepBeginsOnce(t *testing.T) {
 	if runs[0].Ending != "expired" || runs[0].Verdict != v1beta1.VerdictFailed || runs[1].Ending != "deleted" || runs[1].Verdict != v1beta1.VerdictAborted {
 		t.Errorf("runs %+v", runs)
 	}
-	if known := c.begun(first.Runs...); len(known.Runs) != 2 || len(c.names()) != 1 {
+	if runs[2].Ending != v1beta1.EndingNeverBegan || runs[2].Verdict != v1beta1.VerdictAborted {
+		t.Errorf("the run without a workflow is %+v, want %s", runs[2], v1beta1.EndingNeverBegan)
+	}
+	if known := c.begun(first.Runs...); len(known.Runs) != 3 || len(c.names()) != 1 {
 		t.Errorf("begun again %+v, there are %v", known, c.names())
 	}
+}
+
+// without is a Temporal that has every workflow except the one of this ID.
+type without struct{ id string }
+
+func (w without) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	if id == w.id {
+		return nil, serviceerror.NewNotFound("workflow not found")
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{}, nil
 }
 
 // rule C10: a worker may die between creating disruptions and reporting them. If they

@@ -101,6 +101,9 @@ const (
 	// EndingFailed is how the Ending of a disruption whose workflow failed begins.
 	EndingFailed  = "failed: "
 	EndingDeleted = "deleted"
+	// EndingNeverBegan is how a run ended whose Disruption was deleted before a workflow began to
+	// carry it out. Only the history of its parent shows it.
+	EndingNeverBegan = "deleted before it began"
 	// EndingCancelled is the Ending of a disruption whose workflow was cancelled in Temporal.
 	EndingCancelled = "cancelled"
 )

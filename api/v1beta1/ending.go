@@ -1,6 +1,9 @@
 package v1beta1
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // EndingClass is the ending of a disruption in one word, by which its workflow
 // is found in Temporal.
@@ -28,7 +31,7 @@ func ClassOf(ending string) EndingClass {
 		return ""
 	case ending == EndingExpired:
 		return ClassExpired
-	case ending == EndingDeleted:
+	case ending == EndingDeleted, ending == EndingNeverBegan:
 		return ClassDeleted
 	case ending == EndingCancelled:
 		return ClassCancelled
@@ -42,4 +45,15 @@ func ClassOf(ending string) EndingClass {
 		return ClassFailed
 	}
 	return ClassCleanedUp
+}
+
+// EndingOfRun is why a settled Disruption ended, as the history of its parent shows it.
+func (d *Disruption) EndingOfRun() string {
+	switch {
+	case d.Status.Phase.Over():
+		return cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)))
+	case d.Status.Phase == "": // the first report of a workflow sets the phase
+		return cmp.Or(d.Status.Ending, EndingNeverBegan)
+	}
+	return cmp.Or(d.Status.Ending, EndingDeleted)
 }

@@ -73,6 +73,25 @@ func TestEndOfADisruptionBeforeItsPhaseIsFinal(t *testing.T) {
 	}
 }
 
+func TestEndingOfRun(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		phase        Phase
+		ending, want string
+	}{
+		{"expired", PhaseFinished, EndingExpired, EndingExpired},
+		{"rejected", PhaseRejected, "no target", "no target"},
+		{"rejected without a reason", PhaseRejected, "", "rejected"},
+		{"no workflow reported a phase", "", "", EndingNeverBegan},
+		{"its workflow was lost", PhaseHolding, "", EndingDeleted},
+	} {
+		d := &Disruption{Status: DisruptionStatus{Phase: c.phase, Ending: c.ending}}
+		if got := d.EndingOfRun(); got != c.want {
+			t.Errorf("%s: EndingOfRun() = %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func TestKindsAsStatusWritesThem(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -73,7 +73,7 @@ func begin(t *testing.T) *bridge {
 	b.kube = kube
 	w := worker.New(b.there, contract.TaskQueue, worker.Options{})
 	w.RegisterWorkflowWithOptions(scenario.Workflow, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
-	w.RegisterActivity(&scenarios.Activities{Client: objects.Client(), Stops: objects, Events: status.Events{Kube: kube, Lost: func(_ context.Context, event *corev1.Event, err error) {
+	w.RegisterActivity(&scenarios.Activities{Client: objects.Client(), Stops: objects, Temporal: b.there, Events: status.Events{Kube: kube, Lost: func(_ context.Context, event *corev1.Event, err error) {
 		t.Errorf("event %s is lost: %v", event.Reason, err)
 	}}})
 	b.Must(w.Start())
