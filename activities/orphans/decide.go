@@ -17,14 +17,14 @@ import (
 // footprint describes the objects of one disruption in the cluster.
 type footprint struct {
 	ref v1beta1.DisruptionRef
-	// here is false when the object is gone. finalized is the result of finalized for it.
-	here, finalized bool
+	// exists is false when the object is gone. finalized is the result of finalized for it.
+	exists, finalized bool
 	// pods and records count the objects in the chaos namespace.
 	pods, records int
 }
 
 // over is true when no object keeps the disruption alive.
-func (t footprint) over() bool { return !t.here || t.finalized }
+func (f footprint) over() bool { return !f.exists || f.finalized }
 
 // finalized is true when Squall's finalizer is off the object for good. CleanedAt
 // counts as well as the phase: the report of a worker that hung may come after the last
@@ -40,30 +40,30 @@ func finalized(d *v1beta1.Disruption) bool {
 // live is true while more is left of the disruption than marks on nodes: the workflow
 // that carries it out or cleans it takes care of the marks, too. A starting disruption
 // has its object, and a disruption that is being cleaned has its records.
-func (t footprint) live() bool { return !t.over() || t.pods+t.records > 0 }
+func (f footprint) live() bool { return !f.over() || f.pods+f.records > 0 }
 
 // remedy is the action for a disruption that has chaos pods or records.
 type remedy string
 
 const (
-	leaveIt remedy = "leave"
-	endIt   remedy = "end"
-	startIt remedy = "start"
+	remedyLeave remedy = "leave"
+	remedyEnd   remedy = "end"
+	remedyStart remedy = "start"
 )
 
 // remedyFor decides the action for chaos pods and records. Only their workflow cleans
 // them. A workflow without an object gets the signal to end. Without a workflow one is
 // started, which detects that only the cleanup is left.
-func remedyFor(t footprint, running bool) remedy {
+func remedyFor(f footprint, running bool) remedy {
 	switch {
-	case t.pods+t.records == 0:
-		return leaveIt
+	case f.pods+f.records == 0:
+		return remedyLeave
 	case !running:
-		return startIt
-	case t.over():
-		return endIt
+		return remedyStart
+	case f.over():
+		return remedyEnd
 	}
-	return leaveIt
+	return remedyLeave
 }
 
 // orphanedMarks returns the marks of disruptions that have left nothing but marks. A
@@ -73,22 +73,22 @@ func remedyFor(t footprint, running bool) remedy {
 // it is an orphan only if there is none.
 func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*footprint) []v1beta1.Mark {
 	anyLive := false
-	for _, t := range all {
-		anyLive = anyLive || t.live()
+	for _, f := range all {
+		anyLive = anyLive || f.live()
 	}
 	var orphans []v1beta1.Mark
 	for _, mark := range audit.Marks {
-		t := all[mark.Disruption.UID]
+		f := all[mark.Disruption.UID]
 		switch {
-		case mark.Disruption.UID == "" && !anyLive, mark.Disruption.UID != "" && (t == nil || !t.live()):
+		case mark.Disruption.UID == "" && !anyLive, mark.Disruption.UID != "" && (f == nil || !f.live()):
 			orphans = append(orphans, mark)
 		}
 	}
 	// Disruptions all of whose marks did not fit into the report.
 	for _, uid := range audit.Disruptions {
-		t := all[uid]
+		f := all[uid]
 		named := slices.ContainsFunc(audit.Marks, func(m v1beta1.Mark) bool { return m.Disruption.UID == uid })
-		if !named && (t == nil || !t.live()) {
+		if !named && (f == nil || !f.live()) {
 			orphans = append(orphans, v1beta1.Mark{Object: "more than a report holds", Disruption: v1beta1.DisruptionRef{UID: uid}})
 		}
 	}

@@ -52,7 +52,7 @@ func (a *Activities) inventory(ctx context.Context) (map[types.UID]*footprint, e
 		if found[d.UID] == nil {
 			found[d.UID] = &footprint{}
 		}
-		found[d.UID].ref, found[d.UID].here, found[d.UID].finalized = d.Ref(), true, finalized(d)
+		found[d.UID].ref, found[d.UID].exists, found[d.UID].finalized = d.Ref(), true, finalized(d)
 	})
 	return found, err
 }

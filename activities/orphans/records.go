@@ -102,10 +102,10 @@ func (a *Activities) handOver(ctx context.Context, t footprint) (handed bool, er
 	}
 	log := activity.GetLogger(ctx)
 	switch remedyFor(t, running) {
-	case endIt:
+	case remedyEnd:
 		log.Warn("orphans found: their workflow gets the signal to end", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
 		return true, a.end(ctx, t.ref)
-	case startIt:
+	case remedyStart:
 		if there, err := a.hasFootprint(ctx, t.ref); err != nil || !there {
 			return false, err // it has ended normally since it was read
 		}

@@ -46,30 +46,30 @@ func TestRemedyFor(t *testing.T) {
 		want    remedy
 		live    bool
 	}{
-		"it goes on":                                 {object(true, false, v1beta1.PhaseHolding), 2, 2, true, leaveIt, true},
-		"it is being cleaned":                        {object(true, true, v1beta1.PhaseCleaning), 2, 2, true, leaveIt, true},
-		"it is stuck":                                {object(true, true, v1beta1.PhaseStuck), 1, 2, true, leaveIt, true},
-		"the finalizer is not on yet":                {object(false, false, ""), 0, 0, false, leaveIt, true},
-		"it has just begun, nothing is chosen":       {object(true, false, v1beta1.PhasePending), 0, 0, true, leaveIt, true},
-		"its workflow was terminated":                {object(true, false, v1beta1.PhaseHolding), 2, 2, false, startIt, true},
-		"its workflow was terminated, records only":  {object(true, false, v1beta1.PhaseHolding), 0, 1, false, startIt, true},
-		"force-deleted, the workflow does not know":  {nil, 2, 2, true, endIt, true},
-		"force-deleted, the workflow is lost":        {nil, 2, 2, false, startIt, true},
-		"force-deleted, only a record is left":       {nil, 0, 1, false, startIt, true},
-		"ripped off while a foreign finalizer holds": {object(false, true, v1beta1.PhaseHolding), 1, 1, true, endIt, true},
-		"finished, a chaos pod came late":            {object(false, false, v1beta1.PhaseFinished), 1, 0, false, startIt, true},
-		"finished, the object stays":                 {object(false, false, v1beta1.PhaseFinished), 0, 0, false, leaveIt, false},
+		"it goes on":                                 {object(true, false, v1beta1.PhaseHolding), 2, 2, true, remedyLeave, true},
+		"it is being cleaned":                        {object(true, true, v1beta1.PhaseCleaning), 2, 2, true, remedyLeave, true},
+		"it is stuck":                                {object(true, true, v1beta1.PhaseStuck), 1, 2, true, remedyLeave, true},
+		"the finalizer is not on yet":                {object(false, false, ""), 0, 0, false, remedyLeave, true},
+		"it has just begun, nothing is chosen":       {object(true, false, v1beta1.PhasePending), 0, 0, true, remedyLeave, true},
+		"its workflow was terminated":                {object(true, false, v1beta1.PhaseHolding), 2, 2, false, remedyStart, true},
+		"its workflow was terminated, records only":  {object(true, false, v1beta1.PhaseHolding), 0, 1, false, remedyStart, true},
+		"force-deleted, the workflow does not know":  {nil, 2, 2, true, remedyEnd, true},
+		"force-deleted, the workflow is lost":        {nil, 2, 2, false, remedyStart, true},
+		"force-deleted, only a record is left":       {nil, 0, 1, false, remedyStart, true},
+		"ripped off while a foreign finalizer holds": {object(false, true, v1beta1.PhaseHolding), 1, 1, true, remedyEnd, true},
+		"finished, a chaos pod came late":            {object(false, false, v1beta1.PhaseFinished), 1, 0, false, remedyStart, true},
+		"finished, the object stays":                 {object(false, false, v1beta1.PhaseFinished), 0, 0, false, remedyLeave, false},
 		"finished, and a late report says that it is stuck": {func() *v1beta1.Disruption {
 			d := object(false, false, v1beta1.PhaseStuck)
 			d.Status.CleanedAt = &metav1.Time{}
 			return d
-		}(), 0, 0, false, leaveIt, false},
-		"refused, the object stays":                    {object(false, false, v1beta1.PhaseRejected), 0, 0, false, leaveIt, false},
-		"gone with all it had":                         {nil, 0, 0, false, leaveIt, false},
-		"gone with all it had, the workflow runs idle": {nil, 0, 0, true, leaveIt, false},
+		}(), 0, 0, false, remedyLeave, false},
+		"refused, the object stays":                    {object(false, false, v1beta1.PhaseRejected), 0, 0, false, remedyLeave, false},
+		"gone with all it had":                         {nil, 0, 0, false, remedyLeave, false},
+		"gone with all it had, the workflow runs idle": {nil, 0, 0, true, remedyLeave, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := footprint{here: test.d != nil, finalized: test.d != nil && finalized(test.d), pods: test.pods, records: test.records}
+			got := footprint{exists: test.d != nil, finalized: test.d != nil && finalized(test.d), pods: test.pods, records: test.records}
 			if remedy := remedyFor(got, test.running); remedy != test.want {
 				t.Errorf("remedyFor() = %s, want %s", remedy, test.want)
 			}
@@ -85,8 +85,8 @@ func TestOrphanedMarks(t *testing.T) {
 		return v1beta1.Mark{Object: "journal of " + string(uid), Disruption: v1beta1.DisruptionRef{UID: uid}}
 	}
 	live := map[types.UID]*footprint{
-		"holding": {here: true}, "finished": {here: true, finalized: true}, "pods": {pods: 1}, "records": {records: 1},
-		"late": {here: true, finalized: true, pods: 1},
+		"holding": {exists: true}, "finished": {exists: true, finalized: true}, "pods": {pods: 1}, "records": {records: 1},
+		"late": {exists: true, finalized: true, pods: 1},
 	}
 	for name, test := range map[string]struct {
 		audit v1beta1.Audit
@@ -100,7 +100,7 @@ func TestOrphanedMarks(t *testing.T) {
 		"two marks of one":                       {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost"), mark("lost")}}, live, []types.UID{"lost", "lost"}},
 		"the report was cut":                     {v1beta1.Audit{Disruptions: []types.UID{"holding", "lost"}, More: 9}, live, []types.UID{"lost"}},
 		"nameless beside a live disruption":      {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, live, nil},
-		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*footprint{"finished": {here: true, finalized: true}}, []types.UID{""}},
+		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*footprint{"finished": {exists: true, finalized: true}}, []types.UID{""}},
 		"named twice, by mark and by disruption": {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost")}, Disruptions: []types.UID{"lost"}}, live, []types.UID{"lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {

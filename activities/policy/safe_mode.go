@@ -55,12 +55,12 @@ func (t Thresholds) TooMany(d *v1beta1.Disruption, wanted int, of Population) st
 		return ""
 	}
 	t = t.Of(d.Spec.UnsafeMode)
-	const way = ": want a smaller count; unsafeMode.disableCountTooLarge or config.countTooLarge allow it, which needs a right"
+	const remedy = ": want a smaller count; unsafeMode.disableCountTooLarge or config.countTooLarge allow it, which needs a right"
 	over := func(all, percent int, what string) string {
 		if wanted*100 <= max(all, wanted)*percent {
 			return ""
 		}
-		return fmt.Sprintf("%d of the %d %s are more than %d %%", wanted, max(all, wanted), what, percent) + way
+		return fmt.Sprintf("%d of the %d %s are more than %d %%", wanted, max(all, wanted), what, percent) + remedy
 	}
 	if d.Spec.Level == v1beta1.LevelNode {
 		return over(of.Nodes, t.Cluster, "nodes")

@@ -129,25 +129,25 @@ func (f *Files) Write(ctx context.Context, s console.Streams, ended error) error
 
 // describe describes a run that ended with an error or nil.
 func (f *Files) describe(ctx context.Context, now time.Time, ended error) Report {
-	d := Report{Format: Format, File: f.Manifest, Began: f.Began, Ended: now, Disruptions: []Disruption{}}
-	d.ExitCode, _ = console.CodeOf(ended)
+	r := Report{Format: Format, File: f.Manifest, Began: f.Began, Ended: now, Disruptions: []Disruption{}}
+	r.ExitCode, _ = console.CodeOf(ended)
 	if f.Subject != nil {
-		f.Subject.ReportInto(ctx, &d)
+		f.Subject.ReportInto(ctx, &r)
 	}
-	if d.Outcome != "" {
-		return d
+	if r.Outcome != "" {
+		return r
 	}
-	d.Outcome = Error
+	r.Outcome = Error
 	if f.Created {
-		d.Outcome = Unfinished
+		r.Outcome = Unfinished
 	}
 	if ended != nil {
-		d.Why = ended.Error()
+		r.Why = ended.Error()
 	}
-	for i := range d.Disruptions {
-		if of := &d.Disruptions[i]; of.Outcome == Unfinished {
-			of.Outcome, of.Why = d.Outcome, d.Why
+	for i := range r.Disruptions {
+		if d := &r.Disruptions[i]; d.Outcome == Unfinished {
+			d.Outcome, d.Why = r.Outcome, r.Why
 		}
 	}
-	return d
+	return r
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -78,24 +79,19 @@ func (s state) again() time.Duration {
 
 // show writes the state if it differs from status.
 func (r *reconciler) show(ctx context.Context, c *v1beta1.DisruptionCron, s state) error {
-	want := metav1.Condition{
-		Type: v1beta1.ConditionScheduled, Status: s.status, Reason: s.reason, Message: s.message,
-		ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
-	}
-	have := meta.FindStatusCondition(c.Status.Conditions, want.Type)
-	if have != nil && have.Status == want.Status {
-		want.LastTransitionTime = have.LastTransitionTime
-	}
+	conditions := slices.Clone(c.Status.Conditions)
+	changed := meta.SetStatusCondition(&conditions, metav1.Condition{
+		Type: v1beta1.ConditionScheduled, Status: s.status, Reason: s.reason, Message: s.message, ObservedGeneration: c.Generation,
+	})
 	var next *metav1.Time
 	if !s.next.IsZero() {
 		at := metav1.NewTime(s.next).Rfc3339Copy()
 		next = &at
 	}
-	if have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message &&
-		have.ObservedGeneration == want.ObservedGeneration && next.Equal(c.Status.NextScheduleTime) {
+	if !changed && next.Equal(c.Status.NextScheduleTime) {
 		return nil
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta.FindStatusCondition(conditions, v1beta1.ConditionScheduled))
 	if err != nil {
 		return fmt.Errorf("encode the condition: %w", err)
 	}

@@ -31,7 +31,7 @@ var (
 	ineffective = Gauge{"squall_disruptions_without_effect", "Disruptions that run and whose fault was seen not to act on some target.", ""}
 	injected    = Gauge{"squall_targets_injected", "Targets that are injected now.", ""}
 	away        = Gauge{"squall_temporal_unreachable", "1 while Temporal does not answer, else 0.", ""}
-	noWorker    = Gauge{"squall_worker_missing", "1 while no worker asks Temporal for work, else 0.", ""}
+	noWorker    = Gauge{"squall_worker_missing", "1 while no worker polls Temporal, else 0.", ""}
 	noProber    = Gauge{"squall_prober_missing", "1 while no program polls Temporal for probes, else 0.", ""}
 )
 

@@ -50,7 +50,7 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 	case errors.Is(err, start.ErrOtherCluster):
 		return metav1.ConditionFalse, reasonOtherCluster, "Nothing begins: " + err.Error()
 	case errors.Is(err, temporal.ErrNoWorker):
-		return metav1.ConditionFalse, condition.ReasonNoWorker, "No worker asks Temporal for work: nothing begins, goes on or is cleaned, and injectors end at their own " +
+		return metav1.ConditionFalse, condition.ReasonNoWorker, "No worker polls Temporal: nothing begins, goes on or is cleaned, and injectors end at their own " +
 			"deadline. See why none runs: kubectl -n squall-system describe deployment squall-worker"
 	case errors.Is(err, temporal.ErrNoProber):
 		return metav1.ConditionFalse, condition.ReasonNoProber, "No program runs the probes of spec.steadyState: nothing is injected before they are asked, and later " +

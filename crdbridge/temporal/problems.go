@@ -37,7 +37,7 @@ const reportedProblems = "TemporalReportedProblems"
 
 var (
 	// ErrNoWorker means that no worker polls Temporal for the tasks of disruptions.
-	ErrNoWorker = errors.New("no worker asks Temporal for work")
+	ErrNoWorker = errors.New("no worker polls Temporal")
 	// ErrNoProber means that no worker polls Temporal for the probes of steady states.
 	ErrNoProber = errors.New("no program polls Temporal for probes")
 	// ErrTaskFailing means that a workflow runs and is blocked.
@@ -139,7 +139,7 @@ func (p *Problems) OfScenario(s *v1beta1.DisruptionScenario) error {
 	return nil
 }
 
-// NoWorker is true while no worker asks Temporal for work.
+// NoWorker is true while no worker polls Temporal.
 func (p *Problems) NoWorker() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +209,7 @@ func (p *Problems) pollQueue(ctx context.Context, queue string, kind enumspb.Tas
 	defer cancel()
 	answer, err := p.client.DescribeTaskQueue(call, queue, kind)
 	if err != nil {
-		return fmt.Errorf("ask who polls the task queue %s: %w", queue, err)
+		return fmt.Errorf("describe the task queue %s: %w", queue, err)
 	}
 	alive := false
 	for _, poller := range answer.GetPollers() {
