@@ -13,7 +13,6 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -322,20 +321,15 @@ func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining
 		}
 		pods = ending
 	}
-	left, errs := make([]*chaospod.LeftPod, len(pods)), make([]error, len(pods))
+	left := make([]*chaospod.LeftPod, len(pods))
 	advance := c.advance
 	if c.deleteTogether(ctx, pods) {
 		advance = func(_ context.Context, pod *corev1.Pod) (*chaospod.LeftPod, error) { return beingDeleted(pod), nil }
 	}
-	var group errgroup.Group // without a context: a failure stops no other (rule 48)
-	group.SetLimit(c.a.Parallel)
-	for i := range pods {
-		group.Go(func() error {
-			left[i], errs[i] = advance(ctx, &pods[i])
-			return nil
-		})
-	}
-	_ = group.Wait()
+	errs = kube.Each(len(pods), c.a.Parallel, func(i int) (err error) {
+		left[i], err = advance(ctx, &pods[i])
+		return err
+	})
 	for i, l := range left {
 		if l == nil {
 			continue

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cluster"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // A round of a cleaning reads chaos pods live. Between two rounds, the watch shows which of
@@ -88,17 +88,12 @@ func (c *cleaning) endedClean() (ended []*corev1.Pod) {
 // changed, and the next round judges the pod again.
 func (c *cleaning) finalizeSeen(ctx context.Context, left []chaospod.LeftPod) ([]chaospod.LeftPod, error) {
 	pods := c.endedClean()
-	gone, errs := make([]bool, len(pods)), make([]error, len(pods))
-	var group errgroup.Group // without a context: a failure stops no other (rule 48)
-	group.SetLimit(c.a.Parallel)
-	for i, pod := range pods {
-		group.Go(func() error {
-			still, err := c.finalizeClean(ctx, pod)
-			gone[i], errs[i] = still == nil && err == nil, err
-			return nil
-		})
-	}
-	_ = group.Wait()
+	gone := make([]bool, len(pods))
+	errs := kube.Each(len(pods), c.a.Parallel, func(i int) error {
+		still, err := c.finalizeClean(ctx, pods[i])
+		gone[i] = still == nil && err == nil
+		return err
+	})
 	for i, pod := range pods {
 		delete(c.waiting, pod.UID) // a pod that is not gone is for the next round
 		if gone[i] {

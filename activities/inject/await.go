@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -21,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Times of AwaitInjection.
@@ -452,21 +452,17 @@ func (w *injectionWatch) silent() (pods []*corev1.Pod) {
 // failuresInLogs are the reasons of failures that injectors have logged, by chaos pod name.
 // They only inform status, so it leaves out a log that cannot be read.
 func (a *Activities) failuresInLogs(ctx context.Context, pods []*corev1.Pod) map[string]string {
+	found := make([]string, len(pods))
+	kube.Each(len(pods), a.Parallel, func(i int) error {
+		found[i] = a.failureInLog(ctx, pods[i])
+		return nil
+	})
 	reasons := map[string]string{}
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(a.Parallel)
-	for _, pod := range pods {
-		group.Go(func() error {
-			if reason := a.failureInLog(ctx, pod); reason != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				reasons[pod.Name] = reason
-			}
-			return nil
-		})
+	for i, pod := range pods {
+		if found[i] != "" {
+			reasons[pod.Name] = found[i]
+		}
 	}
-	_ = group.Wait() // nothing in it fails
 	return reasons
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,23 +72,20 @@ func (a *Activities) EndOperations(ctx context.Context, in EndInput) (EndResult,
 	if pods, err = e.withUnlisted(ctx, pods); err != nil {
 		return EndResult{}, err
 	}
-	var group errgroup.Group
-	group.SetLimit(a.Parallel)
-	errs := make([]error, len(pods))
-	for i := range pods {
-		if !spared[pods[i].UID] || e.overdue(&pods[i]) {
-			group.Go(func() error {
-				if errs[i] = e.unprotect(ctx, &pods[i]); errs[i] == nil && !spared[pods[i].UID] {
-					errs[i] = e.end(ctx, &pods[i], operated[pods[i].UID])
-				}
-				if errs[i] != nil && in.Counts {
-					errs[i] = e.note(&pods[i], errs[i])
-				}
-				return nil
-			})
+	errs := kube.Each(len(pods), a.Parallel, func(i int) error {
+		pod := &pods[i]
+		if spared[pod.UID] && !e.overdue(pod) {
+			return nil
 		}
-	}
-	_ = group.Wait()
+		err := e.unprotect(ctx, pod)
+		if err == nil && !spared[pod.UID] {
+			err = e.end(ctx, pod, operated[pod.UID])
+		}
+		if err != nil && in.Counts {
+			err = e.note(pod, err)
+		}
+		return err
+	})
 	if err := cluster.FirstOf(errs, "operations are not ended"); err != nil {
 		e.warn(ctx, err)
 		return EndResult{}, err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +23,7 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
@@ -129,18 +129,12 @@ func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) 
 	info := activity.GetInfo(ctx)
 	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
 	after := slices.Clone(shard.Targets)
-	var group errgroup.Group
-	group.SetLimit(o.a.Parallel)
-	errs := make([]error, len(after))
-	for i := range after {
-		if waited(after[i]) {
-			group.Go(func() error {
-				errs[i] = o.target(ctx, &after[i], over)
-				return nil
-			})
+	errs := kube.Each(len(after), o.a.Parallel, func(i int) error {
+		if !waited(after[i]) {
+			return nil
 		}
-	}
-	_ = group.Wait()
+		return o.target(ctx, &after[i], over)
+	})
 	changed := false
 	var ended []targets.Target
 	for i := range after {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +23,7 @@ import (
 	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Times of ReplacePods.
@@ -185,21 +185,10 @@ func (r *replacing) replaceAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var group errgroup.Group
-	group.SetLimit(max(r.a.CordonsAtOnce, 1))
-	var mu sync.Mutex
-	var errs []error
-	for _, name := range order {
-		group.Go(func() error {
-			if err := r.replaceOn(ctx, name, nodes[name]); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // nothing in it fails
+	errs := kube.Each(len(order), r.a.CordonsAtOnce, func(i int) error {
+		return r.replaceOn(ctx, order[i], nodes[order[i]])
+	})
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) > 0 {
 		return errors.Join(errs[:min(len(errs), 3)]...)
 	}

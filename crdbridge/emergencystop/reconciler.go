@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -216,7 +215,7 @@ func (r *stopReconciler) markAll(ctx context.Context, s *stopSnapshot) error {
 	if stop == nil {
 		return nil
 	}
-	failed := each(unmarked, func(d *v1beta1.Disruption) error { return r.mark(ctx, d, stop.Ending()) })
+	failed := kube.Each(len(unmarked), parallel, func(i int) error { return r.mark(ctx, unmarked[i], stop.Ending()) })
 	for i, d := range unmarked {
 		s.marked[d.UID] = failed[i] == nil
 		if apierrors.IsConflict(failed[i]) || apierrors.IsNotFound(failed[i]) {
@@ -236,7 +235,8 @@ func metBy(o client.Object, stop *v1beta1.EmergencyStop) bool {
 // marks, so an object that cannot be marked delays nothing else.
 func (r *stopReconciler) markParents(ctx context.Context, parents []client.Object, stop *v1beta1.EmergencyStop) []error {
 	mark := v1beta1.StoppedMark(time.Now(), stop.Ending())
-	return each(parents, func(o client.Object) error {
+	return kube.Each(len(parents), parallel, func(i int) error {
+		o := parents[i]
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": map[string]string{v1beta1.AnnotationStopped: mark}}})
 		if err != nil {
 			return err
@@ -291,7 +291,8 @@ func (r *stopReconciler) deleteAll(ctx context.Context, pods []*corev1.Pod) erro
 	if len(pods) > 0 {
 		log.FromContext(ctx).Info("deleting chaos pods for an emergency stop", "chaosPods", len(pods))
 	}
-	failed := each(pods, func(pod *corev1.Pod) error {
+	failed := kube.Each(len(pods), parallel, func(i int) error {
+		pod := pods[i]
 		err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
@@ -303,17 +304,4 @@ func (r *stopReconciler) deleteAll(ctx context.Context, pods []*corev1.Pod) erro
 	}
 	r.deleted = deleted
 	return errors.Join(failed...)
-}
-
-// each calls do for all, parallel at a time, and returns every outcome: one failure stops
-// no other call.
-func each[T any](all []T, do func(T) error) []error {
-	failed := make([]error, len(all))
-	var group errgroup.Group
-	group.SetLimit(parallel)
-	for i, one := range all {
-		group.Go(func() error { failed[i] = do(one); return nil })
-	}
-	_ = group.Wait() // no function returns an error
-	return failed
 }
