@@ -64,6 +64,24 @@ func TestLinksLeadSomewhere(t *testing.T) {
 }
 
 // Every page of docs is in the site's navigation, once, and every page there exists.
+// sourcePath is a file of the repository, named in a page.
+var sourcePath = regexp.MustCompile(`\b(?:activities|api|cli|crdbridge|deploy|hack|injector|kube|test|worker|workflows)/[\w./-]+\.(?:go|yaml|md|sh)\b`)
+
+// Files that pages name as text exist.
+func TestPagesNameFilesThatExist(t *testing.T) {
+	for _, page := range goFiles(t, ".md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range sourcePath.FindAllString(string(text), -1) {
+			if _, err := os.Stat(filepath.Join("..", path)); err != nil {
+				t.Errorf("%s names %s, which does not exist", page, path)
+			}
+		}
+	}
+}
+
 func TestEveryPageIsInTheNavigation(t *testing.T) {
 	config, err := os.ReadFile("../hack/site/mkdocs.yml")
 	if err != nil {
