@@ -5,7 +5,7 @@ go 1.26.0
 toolchain go1.26.8
 
 // The listener is a module of its own, so that applications get nothing else of Squall with it.
-replace github.com/squall-chaos/squall/injector/grpcdisruption/listener => ./injector/grpcdisruption/listener
+replace github.com/squall-chaos/squall/listener => ./listener
 
 require (
 	github.com/cilium/ebpf v0.22.0
@@ -22,7 +22,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/spf13/viper v1.21.0
-	github.com/squall-chaos/squall/injector/grpcdisruption/listener v0.0.0
+	github.com/squall-chaos/squall/listener v0.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1
 	go.opentelemetry.io/otel v1.44.0

@@ -22,9 +22,9 @@ var shuffled = []string{
 	"hack/archive", "hack/check", "hack/cluster", "hack/debian", "hack/demo", "hack/images/target",
 	"hack/kerneltest", "hack/mutants", "hack/pki", "hack/site", "hack/suite", "hack/toolchain",
 	"hack/vale", "injector/attach", "injector/dnsdisruption/answer", "injector/dump",
-	"injector/grpcdisruption/listener", "injector/grpcdisruption/listener/protocol", "injector/journal",
+	"injector/journal",
 	"injector/mounts", "injector/network/rule", "injector/oneline", "injector/resolve", "kube",
-	"kube/window", "settings", "test/campaign", "test/golden", "test/histories", "test/patience", "test/pictures",
+	"kube/window", "listener", "listener/protocol", "settings", "test/campaign", "test/golden", "test/histories", "test/patience", "test/pictures",
 	"test/poll", "test/revision", "test/sample", "test/soak", "workflows/connect", "workflows/start",
 	"workflows/steadystate", "workflows/traces",
 }

@@ -56,7 +56,7 @@ var leftToLong = map[string]struct{ tests, part string }{
 var modules = []struct {
 	dir      string
 	oneByOne bool
-}{{".", false}, {"hack", true}, {"injector/grpcdisruption/listener", false}, {"hack/recording", false}, {"hack/release", false}, {"test/chart", false}}
+}{{".", false}, {"hack", true}, {"listener", false}, {"hack/recording", false}, {"hack/release", false}, {"test/chart", false}}
 
 // testEnv is the environment of tests that need no cluster: what cannot run here
 // fails instead of being skipped, and Go's collector runs when a heap has grown

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/squall-chaos/squall/injector/child"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
+	"github.com/squall-chaos/squall/listener/protocol"
 	"github.com/squall-chaos/squall/injector/target"
 )
 

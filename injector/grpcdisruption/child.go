@@ -17,7 +17,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/injector/child"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
+	"github.com/squall-chaos/squall/listener/protocol"
 )
 
 // The injector connects to the application, and a process without rights sends and receives

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
+	"github.com/squall-chaos/squall/listener/protocol"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 )

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener"
+	"github.com/squall-chaos/squall/listener"
 )
 
 // serveGRPC is an application that can be disrupted: it answers health checks.

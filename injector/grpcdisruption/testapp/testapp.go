@@ -19,10 +19,10 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/listener"
+	"github.com/squall-chaos/squall/listener/protocol"
 )
 
 // Port is the application's port, Endpoint the method it answers.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
+	"github.com/squall-chaos/squall/listener/protocol"
 )
 
 func one(alterations ...protocol.Alteration) protocol.Spec {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
+	"github.com/squall-chaos/squall/listener/protocol"
 )
 
 // Listener holds the alterations. The zero value alters nothing.

@@ -1,4 +1,4 @@
-module github.com/squall-chaos/squall/injector/grpcdisruption/listener
+module github.com/squall-chaos/squall/listener
 
 go 1.26.0
 
