@@ -71,7 +71,7 @@ func errorTexts(t *testing.T) []string {
 	var texts []string
 	for _, dir := range []string{
 		"containerfailure", "cpupressure", "diskfailure", "diskpressure", "dnsdisruption", "dnsdisruption/answer", "grpcdisruption",
-		"memorypressure", "network", "network/rule", "nodefailure",
+		"memorypressure", "network", "network/rule", "nodefailure", "../listener",
 	} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
