@@ -23,10 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/grpcapp"
+	"github.com/squall-chaos/squall/test/testcontainer"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // workload is a kind with the parameters of a run of the matrix.
@@ -295,7 +295,7 @@ func (a *arena) state(ignored ...string) string {
 	}
 	if a.workload.kind == v1beta1.KindGRPC {
 		ignored = append(ignored, "tasks", "cgroup.threads") // the application starts threads at any time
-		fmt.Fprintf(&text, "the application answers %s\n", testapp.Answer(a.t, a.target.PID))
+		fmt.Fprintf(&text, "the application answers %s\n", grpcapp.Answer(a.t, a.target.PID))
 	}
 	for _, dir := range cgroups {
 		a.files(&text, dir, ignored)

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/injector/journal"
-	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/test/patience"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 func permitAll(string) verdict { return permit }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 var figures = flag.Int("figures", 1, "how often TestHowLongAnInjectorTakes has each kind injected")

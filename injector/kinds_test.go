@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/journal"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/grpcapp"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // sampleParams are parameters with which every kind injects.
@@ -141,7 +141,7 @@ func effect(t *testing.T, p *process, made *testcontainer.Container) bool {
 		p.probe()
 		return p.pressed() == "c"
 	case v1beta1.KindGRPC:
-		return strings.Contains(testapp.Answer(t, made.PID), "Unavailable")
+		return strings.Contains(grpcapp.Answer(t, made.PID), "Unavailable")
 	}
 	return len(p.marks()) > 0
 }
@@ -149,7 +149,7 @@ func effect(t *testing.T, p *process, made *testcontainer.Container) bool {
 // targetCommand is the command of a container that a kind can disrupt.
 func targetCommand(t *testing.T, kind v1beta1.Kind) []string {
 	if kind == v1beta1.KindGRPC {
-		return testapp.Command(t, testapp.Instrumented)
+		return grpcapp.Command(t, grpcapp.Instrumented)
 	}
 	return testcontainer.Sleeps
 }
@@ -165,7 +165,7 @@ func startTarget(t *testing.T, kind v1beta1.Kind) *testcontainer.Container {
 func awaitTarget(t *testing.T, kind v1beta1.Kind, made *testcontainer.Container) {
 	t.Helper()
 	if kind == v1beta1.KindGRPC {
-		testapp.Await(t, made.PID)
+		grpcapp.Await(t, made.PID)
 	}
 }
 

@@ -24,15 +24,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/grpcapp"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // withFakes makes this test binary run as the injector with the kinds of fake_test.go.
 const withFakes = "INJECTOR_TEST_WITH_FAKES"
 
 func TestMain(m *testing.M) {
-	testapp.Run()
+	grpcapp.Run()
 	if len(os.Args) == 2 && slices.ContainsFunc(readers(), func(reader child) bool { return reader.command == os.Args[1] }) {
 		os.Exit(program{stdout: os.Stdout, stderr: os.Stderr}.run(context.Background(), os.Args[1:]))
 	}

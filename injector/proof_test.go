@@ -19,9 +19,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/dnsdisruption/redirect"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/grpcapp"
 	"github.com/squall-chaos/squall/test/patience"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // rule E1
@@ -86,7 +86,7 @@ var removeFault = map[v1beta1.Kind]func(t *testing.T, p *process, made *testcont
 		}
 	},
 	v1beta1.KindDNS:  deleteTable,
-	v1beta1.KindGRPC: func(t *testing.T, _ *process, made *testcontainer.Container) { testapp.Reset(t, made.PID) },
+	v1beta1.KindGRPC: func(t *testing.T, _ *process, made *testcontainer.Container) { grpcapp.Reset(t, made.PID) },
 	v1beta1.KindNetwork: func(t *testing.T, p *process, _ *testcontainer.Container) {
 		if n := detach(t, attach.MarkOf(p.injection).Program); n == 0 {
 			t.Fatal("no program is attached")

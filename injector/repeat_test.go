@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // Container failure ends the running containers once, or every interval up to its limit. A

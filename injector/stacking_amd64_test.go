@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/grpcapp"
 	"github.com/squall-chaos/squall/test/sample"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // stacked are the kinds as they meet on one target: with parameters whose effect can be
@@ -327,7 +327,7 @@ func (p acting) acts(t *testing.T) {
 		},
 		v1beta1.KindDNS: p.answersFalsely,
 		v1beta1.KindGRPC: func() error {
-			answer := testapp.Answer(t, p.arena.target.PID)
+			answer := grpcapp.Answer(t, p.arena.target.PID)
 			return want(strings.Contains(answer, "Unavailable"), "answer "+answer)
 		},
 		v1beta1.KindMemoryPressure: p.fills,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // sysrqTrigger is a plain file that replaces the kernel's. No test names another.

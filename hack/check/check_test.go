@@ -20,7 +20,7 @@ func TestChoose(t *testing.T) {
 		{ImportPath: module + "pure/outside", XTestImports: []string{"testing", module + "pure"}},
 		{ImportPath: module + "direct", TestImports: []string{"testing", module + "test/apiserver"}},
 		{ImportPath: module + "through", XTestImports: []string{"testing", module + "world"}},
-		{ImportPath: module + "root", TestImports: []string{"testing", module + "injector/testneeds"}},
+		{ImportPath: module + "root", TestImports: []string{"testing", module + "test/testneeds"}},
 		{ImportPath: module + "exec", TestImports: []string{"testing", "os/exec"}},
 		{ImportPath: module + "runs", Imports: []string{"os/exec"}, TestImports: []string{"testing"}},
 		{ImportPath: module + "two", TestImports: []string{"os/exec", module + "world"}},

@@ -22,7 +22,7 @@ const rules = "./test"
 var needs = map[string]string{
 	module + "test/apiserver":      "an API server",
 	module + "test/temporalserver": "a Temporal",
-	module + "injector/testneeds":  "root",
+	module + "test/testneeds":      "root",
 }
 
 // startsPrograms is a need only of a package whose own tests import it: Go's

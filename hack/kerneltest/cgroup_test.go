@@ -14,19 +14,19 @@ import (
 // notOnVersion2 names the packages that import containerd/cgroups or name
 // /sys/fs/cgroup in their code or tests, and that no plan runs in QEMU, each with its reason.
 var notOnVersion2 = map[string]string{
-	"activities/chaospod":    "writes the path into a pod and opens nothing",
-	"hack/cgroup":            "of the development cluster; only make test-unit on GitHub runs its tests on version 2",
-	"hack/devcluster":        "starts a whole cluster, which needs the host's cgroups",
-	"hack/images/target":     "a target's own figures in a pod; v2node runs it on version 2",
-	"hack/kerneltest":        "is what runs the tests in QEMU",
-	"hack/machine":           "the machines of the development cluster; v2node is one with version 2",
-	"hack/suite":             "asks for the version to judge a skip",
-	"injector/target":        "reads paths from text that the tests give; the injector's other packages call it in QEMU",
-	"injector/testcontainer": "makes the cgroups of the injector's tests, which run in QEMU",
-	"test/bench":             "writes the path into a pod and opens nothing",
-	"test/probe":             "reads figures in a target; v2node runs it on version 2",
-	"test/promise":           "writes the path into a pod and opens nothing",
-	"test/ui":                "writes the path into a pod and opens nothing",
+	"activities/chaospod": "writes the path into a pod and opens nothing",
+	"hack/cgroup":         "of the development cluster; only make test-unit on GitHub runs its tests on version 2",
+	"hack/devcluster":     "starts a whole cluster, which needs the host's cgroups",
+	"hack/images/target":  "a target's own figures in a pod; v2node runs it on version 2",
+	"hack/kerneltest":     "is what runs the tests in QEMU",
+	"hack/machine":        "the machines of the development cluster; v2node is one with version 2",
+	"hack/suite":          "asks for the version to judge a skip",
+	"injector/target":     "reads paths from text that the tests give; the injector's other packages call it in QEMU",
+	"test/testcontainer":  "makes the cgroups of the injector's tests, which run in QEMU",
+	"test/bench":          "writes the path into a pod and opens nothing",
+	"test/probe":          "reads figures in a target; v2node runs it on version 2",
+	"test/promise":        "writes the path into a pod and opens nothing",
+	"test/ui":             "writes the path into a pod and opens nothing",
 }
 
 // TestCgroupsAreTestedOnVersion2 refuses a package that depends on the layout of cgroups

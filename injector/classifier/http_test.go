@@ -10,7 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // isRequest is the program's decision in Go.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/squall-chaos/squall/injector/losstest"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/losstest"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 const (

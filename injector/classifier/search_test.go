@@ -12,7 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // The result of the kernel's search must equal that of a plain loop over the list.

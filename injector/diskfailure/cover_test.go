@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testcontainer"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // coverable skips the test if covers do not give all errors on this kernel.

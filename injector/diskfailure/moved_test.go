@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // volume is a directory like the kubelet's for a ConfigMap: app.yaml leads through the link

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // decides makes a program of another type from the part of a hook's program that has a

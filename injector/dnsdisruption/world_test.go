@@ -27,8 +27,8 @@ import (
 	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testcontainer"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // Addresses of the test's network: the target on one end of a cable, resolvers on the

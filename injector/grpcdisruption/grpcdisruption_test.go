@@ -18,14 +18,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/grpcapp"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 func TestMain(m *testing.M) {
-	testapp.Run()
+	grpcapp.Run()
 	if len(os.Args) == 2 && os.Args[1] == Command {
 		if err := Child(context.Background(), nil); err != nil {
 			log.Fatal(err)
@@ -52,10 +52,10 @@ func start(t *testing.T, command ...string) *world {
 	return &world{T: t, app: testcontainer.Start(t, command...), journals: t.TempDir()}
 }
 
-func serve(t *testing.T, sort testapp.Sort) *world {
+func serve(t *testing.T, sort grpcapp.Sort) *world {
 	t.Helper()
-	w := start(t, testapp.Command(t, sort)...)
-	testapp.Await(t, w.app.PID)
+	w := start(t, grpcapp.Command(t, sort)...)
+	grpcapp.Await(t, w.app.PID)
 	return w
 }
 
@@ -77,7 +77,7 @@ func (w *world) injector(name string, endpoints ...v1beta1.GRPCEndpoint) *Inject
 		w.Fatal(err)
 	}
 	w.Cleanup(j.Close)
-	return New(v1beta1.GRPCDisruption{Port: testapp.Port, Endpoints: endpoints}, t, j)
+	return New(v1beta1.GRPCDisruption{Port: grpcapp.Port, Endpoints: endpoints}, t, j)
 }
 
 func (w *world) do(what string, f func(context.Context) error) {
@@ -90,7 +90,7 @@ func (w *world) do(what string, f func(context.Context) error) {
 // wants wants the application to answer with this text.
 func (w *world) wants(want string) {
 	w.Helper()
-	if got := testapp.Answer(w.T, w.app.PID); !strings.Contains(got, want) {
+	if got := grpcapp.Answer(w.T, w.app.PID); !strings.Contains(got, want) {
 		w.Errorf("the application answers %q, want %q", got, want)
 	}
 }
@@ -104,7 +104,7 @@ func (w *world) leaves(i *Injector, want int) {
 }
 
 func fails(code string) v1beta1.GRPCEndpoint {
-	return v1beta1.GRPCEndpoint{TargetEndpoint: testapp.Endpoint, ErrorToReturn: code}
+	return v1beta1.GRPCEndpoint{TargetEndpoint: grpcapp.Endpoint, ErrorToReturn: code}
 }
 
 func share(percent int, e v1beta1.GRPCEndpoint) v1beta1.GRPCEndpoint {
@@ -112,11 +112,11 @@ func share(percent int, e v1beta1.GRPCEndpoint) v1beta1.GRPCEndpoint {
 	return e
 }
 
-var overridden = v1beta1.GRPCEndpoint{TargetEndpoint: testapp.Endpoint, OverrideToReturn: "{}"}
+var overridden = v1beta1.GRPCEndpoint{TargetEndpoint: grpcapp.Endpoint, OverrideToReturn: "{}"}
 
 func TestEveryCodeIsAnswered(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
-	client := testapp.Client(t, w.app.PID)
+	w := serve(t, grpcapp.Instrumented)
+	client := grpcapp.Client(t, w.app.PID)
 	for number, name := range strings.Fields(`OK CANCELED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS
 		PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE
 		DATA_LOSS UNAUTHENTICATED`) {
@@ -137,7 +137,7 @@ func TestEveryCodeIsAnswered(t *testing.T) {
 }
 
 func TestOverrideIsAnEmptyAnswer(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	i := w.injector("d-1", overridden)
 	w.do("inject", i.Inject)
 	w.wants(nothing)
@@ -146,7 +146,7 @@ func TestOverrideIsAnEmptyAnswer(t *testing.T) {
 }
 
 func TestOtherEndpointsAnswerAsBefore(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	other := fails("UNAVAILABLE")
 	other.TargetEndpoint += "s"
 	w.do("inject", w.injector("d-1", other).Inject)
@@ -169,9 +169,9 @@ func TestSharesOfCalls(t *testing.T) {
 		{"all", []v1beta1.GRPCEndpoint{share(100, overridden)}, map[string]float64{nothing: 1, serving: 0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := serve(t, testapp.Instrumented)
+			w := serve(t, grpcapp.Instrumented)
 			w.do("inject", w.injector("d-1", test.endpoints...).Inject)
-			client, got := testapp.Client(t, w.app.PID), map[string]int{}
+			client, got := grpcapp.Client(t, w.app.PID), map[string]int{}
 			for range calls {
 				answer, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 				if err != nil {
@@ -196,7 +196,7 @@ func TestSharesOfCalls(t *testing.T) {
 
 // A refusal has a reason, and comes before any note or change.
 func TestRefusals(t *testing.T) {
-	instrumented := testapp.Command(t, testapp.Instrumented)
+	instrumented := grpcapp.Command(t, grpcapp.Instrumented)
 	for _, test := range []struct {
 		name    string
 		command []string
@@ -205,8 +205,8 @@ func TestRefusals(t *testing.T) {
 		gone    bool
 	}{
 		{name: "nobody listens", command: testcontainer.Sleeps, want: "no process accepts connections on port 50051 of pod shop/web-0", gone: true},
-		{name: "no listener", command: testapp.Command(t, testapp.Plain), want: "it has no service disruptionlistener.DisruptionListener"},
-		{name: "no gRPC", command: testapp.Command(t, testapp.HTTP), want: "does not speak gRPC without TLS"},
+		{name: "no listener", command: grpcapp.Command(t, grpcapp.Plain), want: "it has no service disruptionlistener.DisruptionListener"},
+		{name: "no gRPC", command: grpcapp.Command(t, grpcapp.HTTP), want: "does not speak gRPC without TLS"},
 		{name: "the node's network", command: instrumented, want: "shares the network of node node-1", change: func(i *Injector) {
 			i.target.Injection.Target.NodeIPs = []string{"192.0.2.1"}
 			i.target.Injection.Target.PodIPs = []string{"192.0.2.1"}
@@ -216,7 +216,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := start(t, test.command...)
 			if test.command[0] != testcontainer.Sleeps[0] {
-				testapp.Await(t, w.app.PID)
+				grpcapp.Await(t, w.app.PID)
 			}
 			i := w.injector("d-1", fails("UNAVAILABLE"))
 			if test.change != nil {
@@ -242,7 +242,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestProbeChangesNothing(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	i := w.injector("d-1", fails("UNAVAILABLE"))
 	if report, err := i.Probe(); err != nil || !strings.Contains(report, "has a listener") {
 		t.Errorf("probe = %q, %v", report, err)
@@ -254,7 +254,7 @@ func TestProbeChangesNothing(t *testing.T) {
 }
 
 func TestForeignDisruptionIsLeftAlone(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	theirs, ours := w.injector("theirs", fails("ABORTED")), w.injector("ours", fails("UNAVAILABLE"))
 	w.do("inject theirs", theirs.Inject)
 	if err := ours.Inject(t.Context()); !errors.Is(err, errTaken) || len(ours.journal.Changes()) > 0 {
@@ -277,7 +277,7 @@ func TestForeignDisruptionIsLeftAlone(t *testing.T) {
 
 // rule 58
 func TestCleanAfterTheInjectorWasKilled(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	killed := w.injector("d-1", fails("UNAVAILABLE"))
 	w.do("inject", killed.Inject)
 	killed.journal.Close() // as the kernel does
@@ -300,7 +300,7 @@ func TestCleanAfterTheInjectorWasKilled(t *testing.T) {
 }
 
 func TestGoneTargetIsClean(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	i := w.injector("d-1", fails("UNAVAILABLE"))
 	w.do("inject", i.Inject)
 	w.app.Kill(t)
@@ -310,7 +310,7 @@ func TestGoneTargetIsClean(t *testing.T) {
 
 // Left misses a listener without its alterations, so that they are injected again.
 func TestForgottenDisruptionIsNotLeft(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	i := w.injector("d-1", fails("UNAVAILABLE"))
 	w.do("inject", i.Inject)
 	netnses, err := i.target.Netnses()
@@ -324,7 +324,7 @@ func TestForgottenDisruptionIsNotLeft(t *testing.T) {
 
 // An application that does not answer may still be disrupted.
 func TestApplicationThatHangsIsNotClean(t *testing.T) {
-	w := serve(t, testapp.Instrumented)
+	w := serve(t, grpcapp.Instrumented)
 	i := w.injector("d-1", fails("UNAVAILABLE"))
 	w.do("inject", i.Inject)
 	testcontainer.Freeze(t, w.app.PID)

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/squall-chaos/squall/api/text"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/grpcapp"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // Types and flags of HTTP/2 frames.
@@ -93,7 +93,7 @@ func beHostile(t *testing.T, pid int, answer func(io.Writer)) *hostile {
 	t.Helper()
 	var socket net.Listener
 	err := target.Do(fmt.Sprintf("/proc/%d/ns/net", pid), func() (err error) {
-		socket, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", testapp.Port))
+		socket, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", grpcapp.Port))
 		return err
 	})
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testcontainer"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 const limit = testcontainer.MemoryLimit

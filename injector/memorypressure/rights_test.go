@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 func TestHogsHaveNoRights(t *testing.T) {

@@ -29,8 +29,8 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testcontainer"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // Foreign qdiscs and filters on the link stay byte for byte. They work meanwhile, though

@@ -22,8 +22,8 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
-	"github.com/squall-chaos/squall/injector/losstest"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/test/losstest"
 )
 
 // numbered is the payload of the datagram n. It holds the number three times, so

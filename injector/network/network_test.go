@@ -12,8 +12,8 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
-	"github.com/squall-chaos/squall/injector/losstest"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/losstest"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // everyMechanism runs a test once with each mechanism, forced.

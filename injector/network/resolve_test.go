@@ -21,7 +21,7 @@ import (
 	"github.com/squall-chaos/squall/injector/network/rule"
 	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // nameServer answers in a network namespace from a map of names to addresses.

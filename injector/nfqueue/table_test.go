@@ -13,7 +13,7 @@ import (
 
 	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // On a slow machine an answer may stay unread for a while.

@@ -14,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // TestMain runs the test binary as an injector on a node that is a container.

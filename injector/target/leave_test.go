@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // The cases are cgroups of a pod from container runtimes and kubelets, and other cgroups.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // A runtime first creates a container, with its cgroup, its mount namespace and the

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 func TestSocketsAreListeningWhileTheyAreOpen(t *testing.T) {

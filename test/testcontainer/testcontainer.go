@@ -23,8 +23,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/squall-chaos/squall/injector/testneeds"
 	"github.com/squall-chaos/squall/test/patience"
+	"github.com/squall-chaos/squall/test/testneeds"
 )
 
 // deadline is how long a test waits for the kernel or a process.

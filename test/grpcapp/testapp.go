@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package testapp is a gRPC application that tests disrupt: the test program itself,
+// Package grpcapp is a gRPC application that tests disrupt: the test program itself,
 // executed once more in a container. It promises to answer as a user's application would,
 // with or without a listener.
-package testapp
+package grpcapp
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/squall-chaos/squall/injector/target"
-	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/listener"
 	"github.com/squall-chaos/squall/listener/protocol"
+	"github.com/squall-chaos/squall/test/testcontainer"
 )
 
 // Port is the application's port, Endpoint the method it answers.
