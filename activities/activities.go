@@ -25,7 +25,7 @@ type (
 	choosing  = choose.Activities
 	operating = operate.Activities
 	injecting = inject.Activities
-	asking    = steadystate.Activities
+	probing   = steadystate.Activities
 	replacing = replace.Activities
 	reporting = report.Activities
 	cleaning  = clean.Activities
@@ -43,7 +43,7 @@ type Activities struct {
 	*choosing
 	*operating
 	*injecting
-	*asking
+	*probing
 	*replacing
 	*reporting
 	*cleaning
@@ -61,7 +61,7 @@ func New(on *cluster.Cluster) *Activities {
 		choosing:  &choosing{Cluster: on, Rules: rules},
 		operating: &operating{Cluster: on},
 		injecting: &injecting{Cluster: on},
-		asking:    &asking{Cluster: on},
+		probing:   &probing{Cluster: on},
 		replacing: &replacing{Cluster: on},
 		reporting: &reporting{Cluster: on},
 		cleaning:  &cleaning{Cluster: on},

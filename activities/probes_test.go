@@ -86,12 +86,12 @@ func TestAskProbesOfAScenario(t *testing.T) {
 	}
 	another := ref
 	another.UID = "another"
-	if _, _, err := steadystate.FindAsked(c.Context(), c.asking, steadystate.Input{Scenario: &another}); err == nil {
+	if _, _, err := steadystate.FindAsked(c.Context(), c.probing, steadystate.Input{Scenario: &another}); err == nil {
 		t.Error("the probes of a scenario of the same name are asked")
 	}
 	scenario.Spec.SteadyState = nil
 	c.Must(c.Disruptions.Client().Put().Namespace(c.Shop).Resource("disruptionscenarios").Name(scenario.Name).Body(scenario).Do(c.Context()).Error())
-	if _, _, err := steadystate.FindAsked(c.Context(), c.asking, asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
+	if _, _, err := steadystate.FindAsked(c.Context(), c.probing, asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
 		t.Errorf("without a steady state: %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 		{Disruption: pods}, {Disruption: nodes}, {Scenario: &contract.ScenarioRef{Namespace: c.Shop, Name: scenario.Name, UID: scenario.UID}},
 	} {
 		got = ""
-		found, release, err := steadystate.FindAsked(c.Context(), c.asking, in)
+		found, release, err := steadystate.FindAsked(c.Context(), c.probing, in)
 		c.Must(err)
 		answer := found.By.Ask(c.Context(), found.Spec.WithDefaults().Probes[0], nil)
 		release()
@@ -166,7 +166,7 @@ func TestWhichTargetsAreAsked(t *testing.T) {
 	c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(c.Context(), pods[1].Name, *metav1.NewDeleteOptions(0)))
 	asked := func(phase v1beta1.ProbePhase) map[string]bool {
 		names := map[string]bool{}
-		asks, release, err := steadystate.FindAsked(c.Context(), c.asking, steadystate.Input{Disruption: ref, Phase: phase})
+		asks, release, err := steadystate.FindAsked(c.Context(), c.probing, steadystate.Input{Disruption: ref, Phase: phase})
 		c.Must(err)
 		defer release()
 		found, err := asks.Targets(c.Context())
