@@ -94,10 +94,10 @@ var uses = map[string]map[string]use{
 		"list emergencystops everywhere":               {"activities/status/disruptions.go", `request.Resource("emergencystops").Do(ctx).Into(&list)`},
 		"list disruptionpolicies everywhere":           {"activities/policy/watch.go", `cache.NewListWatchFromClient(client, "disruptionpolicies"`},
 		"watch disruptionpolicies everywhere":          {"activities/policy/watch.go", `cache.NewListWatchFromClient(client, "disruptionpolicies"`},
-		"get nodes everywhere":                         {"activities/verify.go", `CoreV1().Nodes().Get(ctx,`},
+		"get nodes everywhere":                         {"activities/cluster/target.go", `CoreV1().Nodes().Get(ctx,`},
 		"list nodes everywhere":                        {"activities/targets/candidates.go", `CoreV1().Nodes().List,`},
 		"watch nodes everywhere":                       {"activities/census/census.go", `of.Watch(ctx, options)`},
-		"get pods everywhere":                          {"activities/lost.go", `CoreV1().Pods(ref.Namespace).Get(ctx,`},
+		"get pods everywhere":                          {"activities/cluster/target.go", `CoreV1().Pods(ref.Namespace).Get(ctx,`},
 		"list pods everywhere":                         {"activities/targets/pod_lists.go", `CoreV1().Pods(namespace).List,`},
 		"watch pods everywhere":                        {"activities/census/census.go", `of.Watch(ctx, options)`},
 		"get deployments everywhere":                   {"activities/crons/begin.go", `apps.Deployments(namespace).Get(ctx,`},
@@ -113,11 +113,11 @@ var uses = map[string]map[string]use{
 	},
 	"rbac.yaml Role squall-chaos/squall-worker": {
 		"create pods in squall-chaos":                 {"activities/chaospod/create.go", `RESTClient().Post().Namespace(pod.Namespace).Resource("pods")`},
-		"update pods in squall-chaos":                 {"activities/advance.go", `RESTClient().Put().Namespace(a.Namespace).Resource("pods")`},
-		"patch pods in squall-chaos":                  {"activities/services.go", `CoreV1().Pods(a.Namespace).Patch(ctx,`},
-		"delete pods in squall-chaos":                 {"activities/advance.go", `CoreV1().Pods(a.Namespace).Delete(ctx,`},
+		"update pods in squall-chaos":                 {"activities/clean/advance.go", `RESTClient().Put().Namespace(a.Namespace).Resource("pods")`},
+		"patch pods in squall-chaos":                  {"activities/inject/services.go", `CoreV1().Pods(a.Namespace).Patch(ctx,`},
+		"delete pods in squall-chaos":                 {"activities/clean/advance.go", `CoreV1().Pods(a.Namespace).Delete(ctx,`},
 		"deletecollection pods in squall-chaos":       {"activities/orphans/nodes.go", `CoreV1().Pods(a.Builder.Namespace).DeleteCollection(ctx,`},
-		"get pods/log in squall-chaos":                {"activities/effects.go", `CoreV1().Pods(pod.Namespace).GetLogs(`},
+		"get pods/log in squall-chaos":                {"activities/inject/effects.go", `CoreV1().Pods(pod.Namespace).GetLogs(`},
 		"get configmaps in squall-chaos":              {"activities/targets/shard.go", `CoreV1().ConfigMaps(s.Namespace).Get(ctx,`},
 		"list configmaps in squall-chaos":             {"activities/targets/shard.go", `CoreV1().ConfigMaps(s.Namespace).List,`},
 		"watch configmaps in squall-chaos":            {"activities/targets/shard_watch.go", `cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "configmaps"`},
@@ -144,7 +144,7 @@ var uses = map[string]map[string]use{
 		"watch configmaps in squall-chaos": {"activities/targets/shard_watch.go", `cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "configmaps"`},
 	},
 	"components/namespace-opt-in-enforce/rbac.yaml ClusterRole squall-namespace-opt-in": {
-		"get namespaces everywhere": {"activities/prepare.go", `CoreV1().Namespaces().Get(ctx, d.Namespace`},
+		"get namespaces everywhere": {"activities/permission/rules.go", `CoreV1().Namespaces().Get(ctx, d.Namespace`},
 	},
 	"components/pod-replacement/rbac.yaml ClusterRole squall-pod-replacement": {
 		"patch nodes everywhere":                   {"activities/replacement/cordon.go", `CoreV1().Nodes().Patch(ctx,`},
@@ -157,8 +157,8 @@ var uses = map[string]map[string]use{
 		"create pods/exec everywhere": {"activities/probe/exec.go", `RESTClient().Post().Resource("pods")`},
 	},
 	"components/pod-operations/rbac.yaml ClusterRole squall-pod-operations": {
-		"patch pods everywhere":                         {"activities/operate.go", `CoreV1().Pods(namespace).Patch(ctx,`},
-		"list mutatingwebhookconfigurations everywhere": {"activities/operations.go", `AdmissionregistrationV1().MutatingWebhookConfigurations().List,`},
+		"patch pods everywhere":                         {"activities/operate/operate.go", `CoreV1().Pods(namespace).Patch(ctx,`},
+		"list mutatingwebhookconfigurations everywhere": {"activities/prepare/driver.go", `AdmissionregistrationV1().MutatingWebhookConfigurations().List,`},
 	},
 	"components/pod-operations/protection.yaml ClusterRole squall-pod-protection": {
 		"get pods everywhere":      {"crdbridge/podops/reconciler.go", `live.Get(ctx, client.ObjectKeyFromObject(pod), &now)`},

@@ -259,7 +259,9 @@ func (p *process) lines() []map[string]any {
 func (p *process) messages() []string {
 	var messages []string
 	for _, line := range p.lines() {
-		if message := line["msg"].(string); message != v1beta1.MessageEffect && message != v1beta1.MessageFigures {
+		switch message := line["msg"].(string); message {
+		case v1beta1.MessageEffect, v1beta1.MessageFigures, messageUnmeasured:
+		default:
 			messages = append(messages, message)
 		}
 	}

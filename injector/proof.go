@@ -26,6 +26,8 @@ const (
 	turnThreshold = 3
 	// figuresEvery is the shortest time between two log lines with changed figures.
 	figuresEvery = time.Minute
+	// messageUnmeasured is the log line of a measurement that failed.
+	messageUnmeasured = "the effect of the fault cannot be measured"
 	// maxEvidence is the longest text of figures, in bytes.
 	maxEvidence = 256
 )
@@ -72,7 +74,7 @@ func (l *lifecycle) prove(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		l.log.Warn("the effect of the fault cannot be measured", zap.String("reason", err.Error()))
+		l.log.Warn(messageUnmeasured, zap.String("reason", err.Error()))
 		return
 	}
 	l.see(state, evidence)
