@@ -211,6 +211,7 @@ func TestAResyncWritesAndSendsNothing(t *testing.T) {
 	d := b.Disrupt("held")
 	b.ChaosPod(d, "chaos", target)
 	b.Informed(d)
+	b.Chose(d, 1, 0)
 	b.Quiet()
 	resyncs := func(t *testing.T) {
 		b.Traffic.Reset()

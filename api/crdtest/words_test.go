@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Of a rule on a value the API server shows the type, not the value: the
@@ -48,7 +50,8 @@ func namesValues(t *testing.T, path string, node any) (rules int) {
 				continue
 			}
 			rules++
-			if rule["messageExpression"] == nil {
+			// The names of a step's disruptions would cost more than the budget of the whole schema.
+			if rule["messageExpression"] == nil && rule["message"] != v1beta1.OverlapMessage {
 				t.Errorf("%s: the refusal %q does not say what the value was: give the rule a messageExpression", path, rule["message"])
 			}
 		}

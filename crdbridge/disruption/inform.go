@@ -38,6 +38,9 @@ const (
 	// statusLate is how long a count in status may lag behind the chaos pods: the worker
 	// writes it after they are gone, and a worker that was killed must first restart.
 	statusLate = 10 * time.Second
+	// repeatAfter is how long status may count other targets than the last observation: the
+	// workflow may still clean up. Then the observation is sent again.
+	repeatAfter = 20 * time.Second
 	// recheck is how long the bridge assumes that a workflow runs without asking Temporal.
 	recheck = 10 * time.Minute
 )
@@ -85,7 +88,7 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	}
 	t.readTook = time.Since(began)
 	if o.Hash == t.hash {
-		due, until := t.repeats(countsOthers(d, o), time.Now())
+		due, until := t.repeats(chosenBetween(d, o), time.Now())
 		if !due {
 			t.readAt, t.changedAt = time.Now(), time.Time{}
 			return min(wait, until), nil

@@ -136,6 +136,14 @@ func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount && !countsOthers(d, o)
 }
 
+// chosenBetween is true when the workflow chose by a state between two observations, and
+// has something to do: status counts other matching targets than there are candidates, and
+// there are more than it counts, or targets are lost or surplus.
+func chosenBetween(d *v1beta1.Disruption, o contract.Observation) bool {
+	counted := d.Status.SelectedTargetsCount + d.Status.IgnoredTargetsCount
+	return countsOthers(d, o) && (o.TargetsLost > 0 || o.Candidates > counted)
+}
+
 // countsOthers is true when status counts fewer or more matching targets than there are
 // candidates. It is false where candidates do not count.
 func countsOthers(d *v1beta1.Disruption, o contract.Observation) bool {

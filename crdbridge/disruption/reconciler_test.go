@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -164,18 +165,21 @@ func TestALostTargetIsReportedAtOnce(t *testing.T) {
 	})
 }
 
-// Two pods matched once more for a moment, between two observations, and the workflow chose
-// among four. The caches then show what they showed before.
+// Two more pods matched for a moment, between two observations, and the workflow chose two
+// of four. The caches then show what they showed before: two, of which one is surplus.
 func TestAChoiceBetweenTwoObservationsIsNotKept(t *testing.T) {
 	b := newBridge(t).start()
-	b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
-	d := b.Disrupt("held")
+	half := intstr.FromString("50%")
+	d := b.Disrupt("held", func(d *v1beta1.Disruption) { d.Spec.Count = &half })
+	for _, name := range []string{"one", "two"} {
+		b.ChaosPod(d, "chaos-"+name, b.Pod(b.Namespace, name, map[string]string{"app": "shop"}))
+	}
 	b.Informed(d)
-	b.Chose(d, 1, 0)
+	b.Chose(d, 1, 1)
 	b.Quiet()
 	before := len(b.Temporal.Signals(d, contract.SignalObserved))
-	b.Chose(d, 1, 3)
-	bridgetest.Eventually(t, statusLate+bridgetest.Soon, "the workflow is informed again", func() bool {
+	b.Chose(d, 2, 2)
+	bridgetest.Eventually(t, repeatAfter+bridgetest.Soon, "the workflow is informed again", func() bool {
 		return len(b.Temporal.Signals(d, contract.SignalObserved)) == before+1
 	})
 }
@@ -284,6 +288,7 @@ func TestAThousandMeaninglessUpdatesAreNotReported(t *testing.T) {
 	d := b.Disrupt("held")
 	chaos := b.ChaosPod(d, "chaos", target)
 	b.Informed(d)
+	b.Chose(d, 1, 0)
 	b.Quiet()
 	calls := b.Temporal.Total()
 	b.Traffic.Reset()

@@ -39,9 +39,9 @@ type sentState struct {
 	repeated     bool
 }
 
-// repeats is true once status has counted other targets than the last observation for as
-// long as it may be late. Targets then left and came back between two observations, and the
-// workflow chose while they were away. It is sent the same observation again, once. Until
+// repeats is true once status has counted other targets than the last observation for
+// repeatAfter. Targets then left and came back, or came and left, between two
+// observations, and the workflow chose in between. It is sent the same observation again, once. Until
 // then wait is the time that remains.
 func (t *sentState) repeats(differs bool, now time.Time) (due bool, wait time.Duration) {
 	if !differs {
@@ -53,9 +53,8 @@ func (t *sentState) repeats(differs bool, now time.Time) (due bool, wait time.Du
 	if t.differsSince.IsZero() {
 		t.differsSince = now
 	}
-	left := statusLate - now.Sub(t.differsSince)
-	t.repeated = left <= 0
-	return t.repeated, max(left, 0)
+	left := repeatAfter - now.Sub(t.differsSince)
+	return left <= 0, max(left, 0)
 }
 
 // misses is sure once chaos pods have been missing for so long that the count in status is
@@ -101,8 +100,9 @@ func (t *sentState) sent(hash string, now time.Time, longest time.Duration) {
 		t.pause = gap
 	}
 	t.debt = t.owed(now) + spareGap
-	if hash != t.hash {
-		t.differsSince, t.repeated = time.Time{}, false
+	t.repeated = hash == t.hash
+	if !t.repeated {
+		t.differsSince = time.Time{}
 	}
 	t.hash, t.at, t.changedAt = hash, now, time.Time{}
 }

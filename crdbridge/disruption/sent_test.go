@@ -150,16 +150,19 @@ func TestAnObservationThatStatusContradictsIsSentAgainOnce(t *testing.T) {
 		wait    time.Duration
 	}{
 		{0, false, false, recheck},
-		{time.Second, true, false, statusLate},
+		{time.Second, true, false, repeatAfter},
 		{2 * time.Second, false, false, recheck}, // status was only late
-		{3 * time.Second, true, false, statusLate},
-		{5 * time.Second, true, false, statusLate - 2*time.Second},
-		{3*time.Second + statusLate, true, true, 0},
+		{3 * time.Second, true, false, repeatAfter},
+		{5 * time.Second, true, false, repeatAfter - 2*time.Second},
+		{3*time.Second + repeatAfter, true, true, 0},
 		{time.Minute, true, false, recheck},
 		{2 * time.Minute, false, false, recheck},
-		{3 * time.Minute, true, false, statusLate},
+		{3 * time.Minute, true, false, repeatAfter},
 	} {
 		due, wait := state.repeats(step.differs, now.Add(step.after))
+		if due {
+			state.sent(state.hash, now.Add(step.after), longestGap)
+		}
 		if due != step.due || wait != step.wait {
 			t.Errorf("after %s, differing %t: %t, %s; want %t, %s", step.after, step.differs, due, wait, step.due, step.wait)
 		}
