@@ -40,9 +40,9 @@ type sentState struct {
 }
 
 // repeats is true once status has counted other targets than the last observation for
-// repeatAfter. Targets then left and came back, or came and left, between two
-// observations, and the workflow chose in between. It is sent the same observation again, once. Until
-// then wait is the time that remains.
+// repeatAfter. Targets then left and came back, or came and left, between two observations,
+// and the workflow chose in between. It is sent the same observation again, once. Until then
+// wait is the time that remains.
 func (t *sentState) repeats(differs bool, now time.Time) (due bool, wait time.Duration) {
 	if !differs {
 		t.differsSince, t.repeated = time.Time{}, false
