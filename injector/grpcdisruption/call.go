@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/squall-chaos/squall/injector/child"
-	"github.com/squall-chaos/squall/listener/protocol"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/listener/protocol"
 )
 
 // errTaken means that the application is disrupted already.
