@@ -2,33 +2,20 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// writePolicyKinds lists both names of each fault as the kinds that a rule of a
+// addPolicyKinds lists both names of each fault as the kinds that a rule of a
 // DisruptionPolicy may name.
-func writePolicyKinds(file string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var crd map[string]any
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
-	}
-	spec, err := specOf(crd)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
+func addPolicyKinds(_ map[string]any, spec schema) error {
 	kinds := itemsOf(itemsOf(spec.property("rules")).property("kinds"))
 	if kinds == nil {
-		return fmt.Errorf("%s: no kinds where a rule should have them", file)
+		return errors.New("no kinds where a rule should have them")
 	}
 	var names []any
 	for _, row := range v1beta1.KindTable() {
@@ -38,10 +25,7 @@ func writePolicyKinds(file string) error {
 		names = append(names, string(row.Kind))
 	}
 	kinds["enum"] = names
-	if text, err = yaml.Marshal(crd); err != nil {
-		return err
-	}
-	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
+	return nil
 }
 
 // The lines around the variables in the admission policies that list all faults.

@@ -29,27 +29,31 @@ const (
 )
 
 func main() {
-	for _, file := range files {
-		if err := run(file.name, file.field); err != nil {
-			fmt.Fprintln(os.Stderr, "crdgen:", err)
-			os.Exit(1)
-		}
-	}
-	if err := unruled("deploy/crds/chaos.squall.dev_disruptionscenarios.yaml"); err != nil {
-		fmt.Fprintln(os.Stderr, "crdgen:", err)
-		os.Exit(1)
-	}
-	if err := errors.Join(writePolicyKinds("deploy/crds/chaos.squall.dev_disruptionpolicies.yaml"), writeAdmissionLists("deploy/admission.yaml")); err != nil {
-		fmt.Fprintln(os.Stderr, "crdgen:", err)
-		os.Exit(1)
-	}
-	if err := errors.Join(editorSchemas("deploy/crds", "deploy/schemas"), writeReference("deploy/crds", reference), writeMarks(".", marksReference)); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(file, field string) error {
+// run finishes the CRDs first: the schemas and pages are made from them.
+func run() error {
+	for _, file := range files {
+		if err := finish(file.name, func(crd map[string]any, spec schema) error { return addRules(crd, spec, file.field) }); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(
+		finish("deploy/crds/chaos.squall.dev_disruptionscenarios.yaml", unruled),
+		finish("deploy/crds/chaos.squall.dev_disruptionpolicies.yaml", addPolicyKinds),
+		writeAdmissionLists("deploy/admission.yaml"),
+	); err != nil {
+		return err
+	}
+	return errors.Join(editorSchemas("deploy/crds", "deploy/schemas"), writeReference("deploy/crds", reference), writeMarks(".", marksReference))
+}
+
+// finish has a CRD and the schema of its spec changed, and writes it.
+func finish(file string, change func(crd map[string]any, spec schema) error) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -58,14 +62,25 @@ func run(file, field string) error {
 	if err := yaml.Unmarshal(text, &crd); err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
-	boundNumbers(crd)
 	spec, err := specOf(crd)
+	if err == nil {
+		err = change(crd, spec)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	if text, err = yaml.Marshal(crd); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
+}
+
+// addRules adds the rules on the spec of a disruption, which is below field of spec.
+func addRules(crd map[string]any, spec schema, field string) error {
+	boundNumbers(crd)
 	if field != "" {
 		if spec = spec.property(field); spec == nil {
-			return fmt.Errorf("%s: no %s where the spec of a disruption should be", file, field)
+			return fmt.Errorf("no %s where the spec of a disruption should be", field)
 		}
 	}
 	spec.property("selector").boundLabels()
@@ -78,15 +93,11 @@ func run(file, field string) error {
 	value["maxLength"], value["pattern"] = 63, labelValue
 	for _, kind := range v1beta1.KindTable() {
 		if err := boundSize(spec.property(kind.Field)); err != nil {
-			return fmt.Errorf("%s: the size of %s: %w", file, kind.Field, err)
+			return fmt.Errorf("the size of %s: %w", kind.Field, err)
 		}
 	}
 	spec["x-kubernetes-validations"] = rulesOf(spec)
-	text, err = yaml.Marshal(crd)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
+	return nil
 }
 
 // boundLabels bounds the values of a selector: the values of a map have no field that

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
-	"sigs.k8s.io/yaml"
+	"errors"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -13,35 +10,19 @@ import (
 // refuses a CRD with more than one specification of a disruption in it, as it
 // reckons what the rules on the largest of each would cost (decision 0009). Types,
 // bounds, patterns and defaults stay. The rule about the disruptions of a step fits.
-func unruled(file string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var crd map[string]any
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
-	}
+func unruled(crd map[string]any, spec schema) error {
 	boundNumbers(crd)
-	spec, err := specOf(crd)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	disruptions := itemsOf(schema(spec).property("steps")).property("disruptions")
+	disruptions := itemsOf(spec.property("steps")).property("disruptions")
 	template := itemsOf(disruptions).property("template")
 	if template == nil {
-		return fmt.Errorf("%s: no template where the spec of a disruption should be", file)
+		return errors.New("no template where the spec of a disruption should be")
 	}
 	withoutRules(map[string]any(template))
 	template.property("selector").boundLabels()
 	template.property("count")["maxLength"] = 63
 	disruptions["x-kubernetes-validations"] = append(disruptions.rules(), map[string]any{"rule": v1beta1.OverlapRule(), "message": v1beta1.OverlapMessage})
-	boundProbes(schema(spec).property("steadyState"))
-	text, err = yaml.Marshal(crd)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
+	boundProbes(spec.property("steadyState"))
+	return nil
 }
 
 func itemsOf(s schema) schema {
