@@ -225,9 +225,9 @@ func TestAWaitingTargetIsGivenUp(t *testing.T) {
 		{"it is being deleted", func(c *testCluster, pod *corev1.Pod, _ podops.Operation) {
 			c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(c.Context(), pod.Name, metav1.DeleteOptions{}))
 		}, false, "TargetLost"},
-		{"somebody else begins to operate on it", func(c *testCluster, pod *corev1.Pod, _ podops.Operation) { c.label(pod, scaling, "1") }, false, "TargetReleased"},
-		{"somebody takes our label off", func(c *testCluster, pod *corev1.Pod, o podops.Operation) { c.label(pod, o.Selector(), "null") }, false, "TargetReleased"},
-		{"somebody takes it from its driver", func(c *testCluster, pod *corev1.Pod, o podops.Operation) {
+		{"another operation begins on it", func(c *testCluster, pod *corev1.Pod, _ podops.Operation) { c.label(pod, scaling, "1") }, false, "TargetReleased"},
+		{"our label is removed", func(c *testCluster, pod *corev1.Pod, o podops.Operation) { c.label(pod, o.Selector(), "null") }, false, "TargetReleased"},
+		{"its driver loses it", func(c *testCluster, pod *corev1.Pod, o podops.Operation) {
 			c.label(pod, o.Selector(), "null")
 			c.label(pod, podops.LabelManaged, "null")
 		}, false, "TargetReleased"},

@@ -76,7 +76,7 @@ func TestWhichFailuresAreRecorded(t *testing.T) {
 		}
 	}
 	bad, good := probe.Answer{Result: probe.Failure}, probe.Answer{Result: probe.Success}
-	erred := probe.Answer{Result: probe.Unknown, Err: errors.New("nobody to ask")}
+	erred := probe.Answer{Result: probe.Unknown, Err: errors.New("the probe cannot be asked")}
 	answer(0, "", good)
 	answer(1, "", bad)
 	answer(2, "", bad)

@@ -63,7 +63,7 @@ func (p *Progress) Clear() {
 	p.last = ""
 }
 
-// Note writes a line that stays, above the one that changes.
+// Note writes a line that stays, above the line that changes.
 func (p *Progress) Note(text string) {
 	if p.terminal {
 		_, _ = fmt.Fprint(p.out, "\r\x1b[K")

@@ -42,22 +42,28 @@ func main() {
 	if *as == "" {
 		*as = strings.Join(flag.Args(), " ")
 	}
-	film, err := record(command, *as, *columns, *rows)
-	if err != nil {
+	if err := draw(command, *as, *columns, *rows, *file); err != nil {
 		fmt.Fprintln(os.Stderr, "recording:", err)
 		os.Exit(1)
+	}
+}
+
+// draw records the command and writes the picture.
+func draw(command *exec.Cmd, shown string, columns, rows int, file string) error {
+	film, err := record(command, shown, columns, rows)
+	if err != nil {
+		return err
 	}
 	commit, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "recording: the commit:", err)
-		os.Exit(1)
+		return fmt.Errorf("find the commit: %w", err)
 	}
 	film.origin = fmt.Sprintf("Measured on %s at commit %s, with shortened pauses, on two processors.", time.Now().Format("2 January 2006"), strings.TrimSpace(string(commit)))
-	if err := os.WriteFile(*file, film.svg(), 0o644); err != nil {
-		fmt.Fprintln(os.Stderr, "recording:", err)
-		os.Exit(1)
+	if err := os.WriteFile(file, film.svg(), 0o644); err != nil {
+		return err
 	}
-	fmt.Printf("%s: %s long, of a run of %s\n", *file, film.length().Round(time.Second), film.took.Round(time.Second))
+	fmt.Printf("%s: %s long, of a run of %s\n", file, film.length().Round(time.Second), film.took.Round(time.Second))
+	return nil
 }
 
 // film is what a terminal showed.
