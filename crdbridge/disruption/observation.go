@@ -133,24 +133,24 @@ func shardsOf(changes []string, pods []corev1.Pod) []int {
 func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 	s := d.Status
 	return o.Ended == 0 && o.TargetsLost == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
-		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount && !countsOthers(d, o)
+		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount &&
+		(d.Spec.StaticTargeting || o.Candidates == matchingInStatus(d))
 }
 
 // chosenBetween is true when the workflow chose by a state between two observations, and
-// has something to do: status counts other matching targets than there are candidates, and
-// there are more than it counts, or targets are lost or surplus.
+// has something to do: there are more candidates than status counts matching targets, or
+// fewer and targets are lost or surplus.
 func chosenBetween(d *v1beta1.Disruption, o contract.Observation) bool {
-	counted := d.Status.SelectedTargetsCount + d.Status.IgnoredTargetsCount
-	return countsOthers(d, o) && (o.TargetsLost > 0 || o.Candidates > counted)
-}
-
-// countsOthers is true when status counts fewer or more matching targets than there are
-// candidates. It is false where candidates do not count.
-func countsOthers(d *v1beta1.Disruption, o contract.Observation) bool {
 	if d.Spec.StaticTargeting || d.Ending() {
 		return false
 	}
-	return o.Candidates != d.Status.SelectedTargetsCount+d.Status.IgnoredTargetsCount
+	counted := matchingInStatus(d)
+	return o.Candidates > counted || o.Candidates < counted && o.TargetsLost > 0
+}
+
+// matchingInStatus is how many matching targets status counts.
+func matchingInStatus(d *v1beta1.Disruption) int {
+	return d.Status.SelectedTargetsCount + d.Status.IgnoredTargetsCount
 }
 
 // podTargets are the pods of a namespace as targets of d. A pod on a node that is not ready

@@ -44,30 +44,31 @@ type sentState struct {
 // and the workflow chose in between. It is sent the same observation again, once. Until then
 // wait is the time that remains.
 func (t *sentState) repeats(differs bool, now time.Time) (due bool, wait time.Duration) {
-	if !differs {
-		t.differsSince, t.repeated = time.Time{}, false
-	}
-	if !differs || t.repeated {
+	t.repeated = t.repeated && differs
+	due, wait = sustained(differs, &t.differsSince, repeatAfter, now)
+	if t.repeated {
 		return false, recheck
 	}
-	if t.differsSince.IsZero() {
-		t.differsSince = now
-	}
-	left := repeatAfter - now.Sub(t.differsSince)
-	return left <= 0, max(left, 0)
+	return due, wait
 }
 
 // misses is sure once chaos pods have been missing for so long that the count in status is
 // not just late. Until then wait is the time that remains.
 func (t *sentState) misses(missing int, now time.Time) (sure bool, wait time.Duration) {
-	if missing == 0 {
-		t.missingSince = time.Time{}
+	return sustained(missing > 0, &t.missingSince, statusLate, now)
+}
+
+// sustained is true once something has been wrong for so long. since is when that was first
+// found; zero if nothing is wrong. Until then wait is the time that remains.
+func sustained(wrong bool, since *time.Time, long time.Duration, now time.Time) (sure bool, wait time.Duration) {
+	if !wrong {
+		*since = time.Time{}
 		return false, recheck
 	}
-	if t.missingSince.IsZero() {
-		t.missingSince = now
+	if since.IsZero() {
+		*since = now
 	}
-	left := statusLate - now.Sub(t.missingSince)
+	left := long - now.Sub(*since)
 	return left <= 0, max(left, 0)
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -190,5 +192,14 @@ func TestAfterAFailedCallTheNextLookAsksTemporal(t *testing.T) {
 				t.Errorf("the workflow is believed to run for another %s", recheck-since)
 			}
 		})
+	}
+}
+
+// A bridge that begins informs the workflow of a stuck disruption: status still counts
+// targets, and there are no candidates any more.
+func TestABridgeThatBeginsInformsAStuckDisruption(t *testing.T) {
+	d := &v1beta1.Disruption{Status: v1beta1.DisruptionStatus{Phase: v1beta1.PhaseStuck, DesiredTargetsCount: 2, SelectedTargetsCount: 2}}
+	if none := (contract.Observation{}); alreadyInStatus(d, none) || chosenBetween(d, none) {
+		t.Errorf("in status already %t, chosen between %t; want neither", alreadyInStatus(d, none), chosenBetween(d, none))
 	}
 }
